@@ -1,7 +1,7 @@
 //! Binds and serves: HTTP/1.1 and HTTP/2, with or without TLS.
 //!
 //! How it stops: [`Running::stop`] accepts no more connections and waits for the requests in progress, up to a given time; the
-//! rest is aborted. Streams end at once.
+//! rest is aborted. Streams end at once. Then it writes what the requests have left: see [`App::end`].
 
 mod idle;
 mod origin;
@@ -42,9 +42,19 @@ pub struct Server;
 #[derive(Debug)]
 pub struct Running {
     address: SocketAddr,
-    stop: CancellationToken,
+    stop: Stop,
     task: JoinHandle<()>,
 }
+
+/// Accept no more connections; and abort the requests in progress.
+#[derive(Debug, Clone, Default)]
+struct Stop {
+    accepting: CancellationToken,
+    requests: CancellationToken,
+}
+
+/// How long the end may take after the requests were aborted.
+const END_WITHIN: Duration = Duration::from_secs(5);
 
 impl Server {
     /// Serves the app on a bound listener.
@@ -59,7 +69,7 @@ impl Server {
         tls: Option<Arc<rustls::ServerConfig>>,
     ) -> io::Result<Running> {
         let address = listener.local_addr()?;
-        let stop = CancellationToken::new();
+        let stop = Stop::default();
         let task = tokio::spawn(accept(app, listener, tls.map(TlsAcceptor::from), stop.clone()));
         Ok(Running { address, stop, task })
     }
@@ -72,16 +82,23 @@ impl Running {
 
     /// Stops; waits at most this long for the requests in progress.
     pub async fn stop(self, grace: Duration) {
-        self.stop.cancel();
+        self.stop.accepting.cancel();
         let mut task = self.task;
-        if tokio::time::timeout(grace, &mut task).await.is_err() {
-            tracing::warn!("requests in progress were aborted after {grace:?}");
+        if tokio::time::timeout(grace, &mut task).await.is_ok() {
+            return;
+        }
+        tracing::warn!("requests in progress were aborted after {grace:?}");
+        self.stop.requests.cancel();
+        if tokio::time::timeout(END_WITHIN, &mut task).await.is_err() {
+            tracing::warn!(
+                "the database did not respond: denied calls and released jobs may not be recorded"
+            );
             task.abort();
         }
     }
 }
 
-async fn accept(app: App, listener: TcpListener, tls: Option<TlsAcceptor>, stop: CancellationToken) {
+async fn accept(app: App, listener: TcpListener, tls: Option<TlsAcceptor>, stop: Stop) {
     let router = router(&app);
     let graceful = GracefulShutdown::new();
     let mut server = auto::Builder::new(TokioExecutor::new());
@@ -105,7 +122,7 @@ async fn accept(app: App, listener: TcpListener, tls: Option<TlsAcceptor>, stop:
     loop {
         let slot = tokio::select! {
             slot = slots.clone().acquire_owned() => slot,
-            () = stop.cancelled() => break,
+            () = stop.accepting.cancelled() => break,
         };
         let Ok(slot) = slot else { break };
         let (stream, from) = tokio::select! {
@@ -118,7 +135,7 @@ async fn accept(app: App, listener: TcpListener, tls: Option<TlsAcceptor>, stop:
                     continue;
                 }
             },
-            () = stop.cancelled() => break,
+            () = stop.accepting.cancelled() => break,
         };
         while connections.try_join_next().is_some() {}
         // A proxy has the connections of all clients, and local processes are trusted.
@@ -168,7 +185,10 @@ async fn accept(app: App, listener: TcpListener, tls: Option<TlsAcceptor>, stop:
     }
     drop(listener);
     app.begin_stopping();
-    graceful.shutdown().await;
+    tokio::select! {
+        () = graceful.shutdown() => {}
+        () = stop.requests.cancelled() => connections.shutdown().await,
+    }
     app.end().await;
 }
 

@@ -6,9 +6,11 @@ pub(crate) const SMALL: usize = 4 * 1024;
 
 /// Runs work on this many bytes: on the current thread if they are few, else on a blocking thread.
 pub(crate) async fn by_size<T: Send + 'static>(size: usize, work: impl FnOnce() -> T + Send + 'static) -> T {
-    if size < SMALL {
-        return work();
-    }
+    if size < SMALL { work() } else { run(work).await }
+}
+
+/// Runs work on a blocking thread.
+pub(crate) async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => match error.try_into_panic() {

@@ -223,13 +223,16 @@ pub struct Round {
 /// failures.
 const DUTY_LIMIT: Duration = Duration::from_secs(300);
 
+/// The lease of the lead covers a round of pruning that takes this long. Another keeper checks no more often anyway.
+const PRUNE_ROUND: Duration = Duration::from_secs(30);
+
 /// Runs the maintenance duties of one queue.
 #[derive(Debug, Clone)]
 pub struct Keeper {
     queue: Queue,
     settings: KeeperSettings,
     holder: Uuid,
-    turn: Arc<dispatch_events::LastTenant>,
+    last_tenant: Arc<dispatch_events::LastTenant>,
     wakes: Option<broadcast::Sender<Wake>>,
 }
 
@@ -237,7 +240,7 @@ impl Keeper {
     /// Creates a keeper for one queue. It does nothing until [`Keeper::run`] or [`Keeper::run_once`].
     pub fn new(queue: Queue, settings: KeeperSettings) -> Self {
         let queue = queue.limited_to(DUTY_LIMIT);
-        Self { queue, settings, holder: Uuid::new_v4(), turn: Arc::default(), wakes: None }
+        Self { queue, settings, holder: Uuid::new_v4(), last_tenant: Arc::default(), wakes: None }
     }
 
     /// Shares the notifications of a worker; a keeper by itself listens for its own.
@@ -252,7 +255,7 @@ impl Keeper {
         match duty {
             Duty::Promote => promote::run_once(database).await,
             Duty::Schedule => schedule::run_once(&self.queue, self.holder).await,
-            Duty::Dispatch => dispatch_events::run_once(&self.queue, self.holder, &self.turn).await,
+            Duty::Dispatch => dispatch_events::run_once(&self.queue, self.holder, &self.last_tenant).await,
             Duty::Reap => reap::run_once(database).await,
             Duty::Expire => expire::run_once(database).await,
             Duty::Unblock => unblock::run_once(database).await,
@@ -298,11 +301,13 @@ impl Keeper {
             let duty = duties[position];
             let interval = self.interval(duty);
             let began = Instant::now();
-            let rest = match self.turn(duty).await {
+            let rest = match self.run_if_leading(duty).await {
                 Ok(round) => {
                     telemetry::keeper_moved(duty.as_str(), round.moved);
                     if round.is_full {
-                        self.respite(duty, began.elapsed())
+                        let rest = self.respite(duty, began.elapsed());
+                        self.lead_during(duty, rest).await;
+                        rest
                     } else {
                         round.next.map_or(interval, |next| next.min(interval))
                     }
@@ -317,13 +322,25 @@ impl Keeper {
     }
 
     /// One keeper prunes at a time, so that the share of one is the share of all.
-    async fn turn(&self, duty: Duty) -> Result<Round> {
+    async fn run_if_leading(&self, duty: Duty) -> Result<Round> {
         if duty == Duty::Prune
-            && !leader::patience(self.queue.database(), duty.as_str(), self.holder).await?.is_zero()
+            && !leader::leads(self.queue.database(), duty.as_str(), self.holder, PRUNE_ROUND).await?
         {
             return Ok(Round::default());
         }
         self.run_once(duty).await
+    }
+
+    /// Keeps the lead while it pauses between two rounds, so that no other keeper prunes in its pause.
+    async fn lead_during(&self, duty: Duty, rest: Duration) {
+        if duty != Duty::Prune {
+            return;
+        }
+        let until_next = rest + PRUNE_ROUND;
+        if let Err(error) = leader::leads(self.queue.database(), duty.as_str(), self.holder, until_next).await
+        {
+            telemetry::database_error("keeper", &error);
+        }
     }
 
     /// Returns how long to pause before continuing with a backlog.

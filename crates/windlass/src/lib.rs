@@ -207,7 +207,7 @@ mod testing_page {}
 /// ```
 pub mod admin {
     pub use crate::control::admin::Fields;
-    pub use crate::control::jobs::Bulk;
+    pub use crate::control::jobs::{Bulk, BulkCursor, BulkPage};
     pub use crate::control::transaction::{Acting, Reading};
     pub use crate::model::account::Member;
     pub use crate::model::actor::{Actor, Reach};

@@ -40,8 +40,10 @@ mod ending;
 mod given;
 mod groups;
 mod interest;
+mod known;
 mod leftovers;
 mod reply;
+mod undelivered;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -55,6 +57,7 @@ use uuid::Uuid;
 
 pub use ask::{Beat, Claim, Puller, WorkerInfo};
 pub use given::{HeartbeatReply, Held, PulledJob, Registered};
+pub use undelivered::PulledJobs;
 
 use crate::attempt::done::{Done, Failure};
 use crate::attempt::known::Known;
@@ -72,6 +75,7 @@ use crate::text::redact::Redactor;
 use dispatch::Dispatcher;
 use groups::Waiter;
 use interest::{Interest, Places};
+use known::{KnownWorker, KnownWorkers};
 use reply::Reply;
 
 /// The service. Cheap to clone; clones share the dispatcher.
@@ -97,6 +101,12 @@ impl Pull {
     /// Starts the service on a queue: one dispatcher, one LISTEN connection and a few more, regardless of how many
     /// workers wait.
     pub async fn start(queue: &Queue) -> Result<Self> {
+        Self::start_polling(queue, dispatch::POLL).await
+    }
+
+    /// The same with another interval at which the queue is searched without a notification.
+    #[doc(hidden)]
+    pub async fn start_polling(queue: &Queue, poll_interval: Duration) -> Result<Self> {
         let settings = queue.settings().clone();
         let database = Database::for_engine(&settings, settings.connections, dispatch::PATIENCE)?.shared();
         let (waiters, arriving) = mpsc::unbounded_channel();
@@ -110,7 +120,8 @@ impl Pull {
         let (leftovers, writer) = leftovers::leftovers(its_own.clone());
         let dispatcher =
             Dispatcher::start(its_own, arriving, received, definitions.clone(), names.clone(), leftovers)
-                .await?;
+                .await?
+                .poll_interval(poll_interval);
         let mut tasks = vec![tokio::spawn(dispatcher.run(stop.clone())), tokio::spawn(writer.run())];
         if settings.listen {
             // A cancel reaches a pull worker with its next heartbeat.
@@ -140,42 +151,40 @@ impl Pull {
         .await?;
         let registration = introduction.as_stored(&name);
         let known = KnownWorker { number: worker, version: introduction.version.clone(), registration };
-        *self.inner.names.of(&name).lock().await = Some(known);
+        self.inner.names.of(puller.tenant, &name).await.set(known);
         let worker_id = introduction.worker_id.clone().unwrap_or_else(|| puller.name.clone());
         Ok(Registered { worker_id, is_draining })
     }
 
     /// Claims jobs, waiting for the first one as long as requested. Returns an empty list if there was none. A future
-    /// that is dropped takes nothing: jobs claimed for it are released.
-    pub async fn claim(&self, puller: &Puller, claim: Claim) -> Result<Vec<PulledJob>> {
+    /// that is dropped takes nothing: jobs claimed for it are released, and those of its result if it is dropped before
+    /// they are taken out of it.
+    pub async fn claim(&self, puller: &Puller, claim: Claim) -> Result<PulledJobs> {
         claim.check()?;
         let name = puller.name_of(claim.worker_id.as_deref())?;
         let (keys, queues) = (claim.definition_keys.clone(), claim.queues.clone());
         let place = self.inner.waiting.take(Interest::new(puller.tenant, keys, queues))?;
         let worker = self.worker(puller, &claim, &name).await?;
-        let wait = claim.wait;
+        let patience = patience_of(claim.wait);
         let (reply, response) = oneshot::channel();
-        let mut response = Reply::new(response, |jobs: Vec<PulledJob>| self.inner.release_all(&jobs));
+        let of_service = |jobs: Vec<PulledJob>| PulledJobs::new(self.inner.clone(), jobs);
+        let mut response = Reply::new(response, |jobs| drop(of_service(jobs)));
         let waiter = Waiter::new(&claim, place, worker, reply);
         if self.inner.waiters.send(waiter).is_err() {
-            return Ok(Vec::new());
+            return Ok(of_service(Vec::new()));
         }
-        // The dispatcher serves every waiter that has arrived by then, so a claim that does not wait is served once
-        // too.
-        let patience = wait.max(AT_LEAST);
         match tokio::time::timeout(patience, response.receive()).await {
-            Ok(jobs) => Ok(jobs),
-            Err(_) => Ok(response.close()),
+            Ok(jobs) => Ok(of_service(jobs)),
+            Err(_) => Ok(of_service(response.close())),
         }
     }
 
     /// Returns the number of the worker. Registers it if it is not known, or if it claims other definitions or queues
     /// than it is registered with: reports about jobs without a worker are made from the registration.
     async fn worker(&self, puller: &Puller, claim: &Claim, name: &str) -> Result<i32> {
-        let entry = self.inner.names.of(name);
         // Held while it registers, so that concurrent claims of one worker do it once.
-        let mut known = entry.lock().await;
-        let (registration, version) = match &*known {
+        let mut entry = self.inner.names.of(puller.tenant, name).await;
+        let (registration, version) = match entry.known() {
             Some(known) if claim.is_registered(&known.registration) => return Ok(known.number),
             Some(known) => {
                 let registration = WorkerRegistration {
@@ -189,7 +198,7 @@ impl Pull {
         };
         let database = self.inner.database.of_tenant(puller.tenant);
         let (number, _) = store::pull::register(&database, &registration, &version).await?;
-        *known = Some(KnownWorker { number, version, registration });
+        entry.set(KnownWorker { number, version, registration });
         Ok(number)
     }
 
@@ -285,50 +294,18 @@ impl Drop for Service {
     }
 }
 
-/// How long a claim that does not wait may take to be served.
-const AT_LEAST: Duration = Duration::from_secs(5);
+/// How long a claim that does not wait may take to be served: the dispatcher answers it after its next turn.
+const SERVED_WITHIN: Duration = Duration::from_secs(5);
+
+/// How long a claim waits for its response.
+fn patience_of(wait: Duration) -> Duration {
+    if wait.is_zero() { SERVED_WITHIN } else { wait }
+}
 
 fn lease_lost(fence: &Fence) {
     metrics::counter!("windlass_lease_lost_total").increment(1);
     tracing::info!(job_id = %fence.job, tenant_id = %fence.tenant, attempt_no = fence.attempt,
         "lease lost: the call of a pull worker was ignored");
-}
-
-/// The known workers and their registrations, so that a claim need not register again.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct KnownWorkers(Arc<Mutex<HashMap<String, KnownWorkerEntry>>>);
-
-type KnownWorkerEntry = Arc<tokio::sync::Mutex<Option<KnownWorker>>>;
-
-#[derive(Debug)]
-struct KnownWorker {
-    number: i32,
-    version: String,
-    registration: WorkerRegistration,
-}
-
-impl KnownWorkers {
-    /// Workers choose their names: above this number all are forgotten and looked up again.
-    const MAX: usize = 100_000;
-
-    fn of(&self, name: &str) -> KnownWorkerEntry {
-        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if names.len() >= Self::MAX {
-            names.clear();
-        }
-        names.entry(name.to_owned()).or_default().clone()
-    }
-
-    /// Removes workers whose rows no longer exist.
-    pub(crate) fn forget(&self, gone: &[i32]) {
-        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_gone = |entry: &KnownWorkerEntry| {
-            // A worker that is being registered is not gone.
-            let known = entry.try_lock().ok();
-            known.is_some_and(|known| known.as_ref().is_some_and(|known| gone.contains(&known.number)))
-        };
-        names.retain(|_, entry| !is_gone(entry));
-    }
 }
 
 /// Definitions as last read, with their meters.
@@ -357,5 +334,18 @@ impl Definitions {
         let fresh = Read { at: Instant::now(), known: known.clone(), meters: meters.clone() };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), fresh);
         Ok((known, meters))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_waits_as_long_as_requested_and_one_that_does_not_wait_until_it_is_served() {
+        for wait in [Duration::from_millis(1), Duration::from_secs(1), Duration::from_secs(60)] {
+            assert_eq!(patience_of(wait), wait);
+        }
+        assert_eq!(patience_of(Duration::ZERO), SERVED_WITHIN);
     }
 }

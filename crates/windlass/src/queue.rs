@@ -2,32 +2,28 @@
 
 pub(crate) mod identity;
 pub(crate) mod listen;
+mod routes;
 pub(crate) mod slots;
 pub(crate) mod waiting;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use uuid::{ContextV7, Uuid};
 
 use crate::error::{Error, Result};
-use crate::model::definition;
 use crate::store;
 use crate::store::act::ActsAs;
 use crate::store::database::{Database, Settings};
-use crate::store::enqueue::Route;
 use crate::store::{connect, supported};
 
+pub(crate) use routes::CheckedRoute;
+use routes::{RouteKey, Routes};
 use slots::Slots;
 use waiting::WaitingList;
-
-/// How long a route is cached: the deactivation of a definition or the suspension of a tenant takes effect within this
-/// time.
-const ROUTE_AGE: Duration = Duration::from_secs(5);
 
 /// A job queue in one Postgres database. Cheap to clone; clones share connections.
 ///
@@ -65,28 +61,13 @@ pub struct Queue {
 
 struct Inner {
     settings: Settings,
-    routes: RwLock<HashMap<RouteKey, KnownRoute>>,
+    routes: Routes,
     /// The difference between the time of the database and that of this machine, in milliseconds.
     clock_offset: AtomicI64,
     ids: Mutex<ContextV7>,
     waiting: WaitingList,
     /// Each tenant can have one dry run at a time.
     dry_runs: Slots,
-}
-
-pub(crate) type CheckedRoute = Arc<(Route, Option<jsonschema::Validator>)>;
-
-struct KnownRoute {
-    since: Instant,
-    route: CheckedRoute,
-}
-
-#[derive(PartialEq, Eq, Hash)]
-struct RouteKey {
-    tenant: Option<Uuid>,
-    key: String,
-    queue: Option<String>,
-    priority: Option<i32>,
 }
 
 impl Queue {
@@ -104,7 +85,7 @@ impl Queue {
         let database = database.of_an_application(is_application);
         let inner = Inner {
             settings,
-            routes: RwLock::default(),
+            routes: Routes::default(),
             clock_offset: AtomicI64::new(offset),
             ids: Mutex::new(ContextV7::new()),
             waiting: WaitingList::default(),
@@ -226,13 +207,8 @@ impl Queue {
         priority: Option<i32>,
     ) -> Result<CheckedRoute> {
         let route_key = RouteKey { tenant, key: key.to_owned(), queue: queue.map(str::to_owned), priority };
-        {
-            let routes = self.inner.routes.read().unwrap_or_else(PoisonError::into_inner);
-            if let Some(known) = routes.get(&route_key)
-                && known.since.elapsed() < ROUTE_AGE
-            {
-                return Ok(known.route.clone());
-            }
+        if let Some(known) = self.inner.routes.get(&route_key) {
+            return Ok(known);
         }
         let as_tenant = tenant.filter(|_| self.is_callers);
         let route = match as_tenant {
@@ -244,14 +220,7 @@ impl Queue {
             }
             None => store::enqueue::route(self.database(), tenant, key, queue, priority).await?,
         };
-        let validator = definition::validator(&route.arg_schema)?;
-        let route = Arc::new((route, validator));
-        let mut routes = self.inner.routes.write().unwrap_or_else(PoisonError::into_inner);
-        if routes.len() >= 100_000 {
-            routes.retain(|_, known| known.since.elapsed() < ROUTE_AGE);
-        }
-        routes.insert(route_key, KnownRoute { since: Instant::now(), route: route.clone() });
-        Ok(route)
+        self.inner.routes.put(route_key, route)
     }
 }
 

@@ -67,13 +67,11 @@ async fn accept(app: &App, name: &str, raw: Raw) -> Result<Response, Problem> {
     let raw = raw.read(app).await?;
     let (hook, id, sent_at) = known(app, name, &raw)?;
     let caller = Caller {
-        who: Who::Hook { name: name.to_owned() },
-        role: Role::Operator,
         tenant: Some(hook.tenant),
         scopes: Some(vec![Permission::EmitEvents]),
-        expires_at: None,
         from_address,
         request_id,
+        ..Caller::new(Who::Hook { name: name.to_owned() }, Role::Operator)
     };
     app.rates().check(&caller, app.options().requests_per_minute, None)?;
     let payload = payload(&raw.bytes, app.options().max_body_bytes)?;

@@ -4,7 +4,6 @@
 //! These calls are not in the audit trail: every attempt is in the history of its job, with the name of its worker.
 
 mod bodies;
-mod undelivered;
 
 use std::pin::pin;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use axum::Json;
 use axum::extract::State;
 use futures_util::FutureExt as _;
 use windlass::job::State as JobState;
-use windlass::pull::{Claim, Held, Puller};
+use windlass::pull::{Claim, Held, PulledJobs, Puller};
 use windlass::{Error, NewJob};
 
 use crate::auth::Caller;
@@ -22,7 +21,6 @@ use bodies::{
     ClaimBody, ClaimedJobs, CompleteBody, FailBody, HeartbeatBody, HeartbeatResponse, JobStatus,
     RegisterBody, Registered, ReleaseBody, SnoozeBody,
 };
-use undelivered::Undelivered;
 
 /// Register a worker
 ///
@@ -65,34 +63,29 @@ async fn wait(
     let pull = app.pull().await?;
     let is_long_poll = !claim.wait.is_zero();
     let waits = access.waits();
-    let mut undelivered = Undelivered::new(pull.clone(), puller.clone());
-    let denied = {
+    // Dropping jobs that are not delivered releases them.
+    let (jobs, denied) = {
         let mut claiming = pin!(pull.claim(&puller, claim));
         let denied = pin!(until_denied(&mut access, waits.as_ref()));
         tokio::select! {
             // First, so that jobs that have arrived are delivered.
             biased;
-            jobs = &mut claiming => {
-                undelivered.hold(jobs?);
-                None
-            }
-            // Dropping the claim releases jobs that were already claimed.
-            () = app.stopping().cancelled() => None,
-            problem = denied => {
-                // Jobs that have arrived in this moment.
-                undelivered.hold(claiming.as_mut().now_or_never().and_then(Result::ok).unwrap_or_default());
-                Some(problem)
-            }
+            jobs = &mut claiming => (Some(jobs?), None),
+            () = app.stopping().cancelled() => (None, None),
+            // With the jobs that have arrived in this moment.
+            problem = denied => (claiming.as_mut().now_or_never().and_then(Result::ok), Some(problem)),
         }
     };
+    let has_jobs = jobs.as_ref().is_some_and(|jobs| !jobs.is_empty());
     let denied = match denied {
-        None if is_long_poll && !undelivered.is_empty() => access.check().await.err(),
+        None if is_long_poll && has_jobs => access.check().await.err(),
         denied => denied,
     };
-    match denied {
-        None => Ok(Json(ClaimedJobs { jobs: undelivered.deliver() })),
-        Some(problem) => {
-            undelivered.release().await;
+    match (jobs, denied) {
+        (jobs, None) => Ok(Json(ClaimedJobs { jobs: jobs.map(PulledJobs::deliver).unwrap_or_default() })),
+        (None, Some(problem)) => Err(problem),
+        (Some(jobs), Some(problem)) => {
+            jobs.release().await;
             Err(problem)
         }
     }

@@ -87,13 +87,17 @@ pub(crate) async fn accept_as_new(
     let name = person_name(name)?;
     // Counted as an attempt: the holder of a link must not be able to find out without limit which addresses have accounts.
     let (attempt, slot) = app.attempts().begin(from.address.as_deref(), &invited.email)?.slot()?;
-    let account = NewAccount { id: Uuid::new_v4(), name, password_hash: hash_password(password).await? };
+    let (attempt, password_hash) = attempt.after(hash_password(password).await)?;
+    let account = NewAccount { id: Uuid::new_v4(), name, password_hash };
     drop(slot);
-    let acting = app.queue().act(Reach::Tenant(invited.tenant_id), &actor(account.id, from)).await?;
-    if !may_still_invite(&acting, invited).await? {
+    let acting = app.queue().act(Reach::Tenant(invited.tenant_id), &actor(account.id, from)).await;
+    let (attempt, acting) = attempt.after(acting)?;
+    let (attempt, may_invite) = attempt.after(may_still_invite(&acting, invited).await)?;
+    if !may_invite {
         return Err(Problem::of(ProblemKind::NotFound, INVALID_LINK));
     }
-    let made = acting.accept_invitation_as_new(invited, &secret.hash(), &account).await?;
+    let made = acting.accept_invitation_as_new(invited, &secret.hash(), &account).await;
+    let (attempt, made) = attempt.after(made)?;
     if made.is_none() {
         drop(acting);
         // Recorded for the installation, so that a tenant that probes accounts with invitations is noticed.
@@ -101,7 +105,7 @@ pub(crate) async fn accept_as_new(
         let detail = "no account was created: this address already has one, with which you can sign in, or the invitation is no longer valid";
         return Err(Problem::of(ProblemKind::Conflict, detail));
     }
-    acting.commit().await?;
+    let (attempt, ()) = attempt.after(acting.commit().await)?;
     attempt.succeeded();
     let of = SessionOf::User { id: account.id, password_hash: &account.password_hash };
     session::begin(app, of, &format!("user:{}", account.id), from).await
@@ -155,10 +159,12 @@ pub(crate) async fn change_password(
     };
     let attempt = app.attempts().begin(caller.from_address.as_deref(), email)?;
     let wrong = || Problem::invalid("/current_password", "is not correct");
-    let account = app.queue().account(email).await?.filter(|account| account.id == *id);
+    let (attempt, account) = attempt.after(app.queue().account(email).await)?;
+    let account = account.filter(|account| account.id == *id);
     let old_hash = account.and_then(|account| account.password_hash).ok_or_else(wrong)?;
     let (attempt, slot) = attempt.slot()?;
-    if !verify_password(current, Some(old_hash.clone())).await? {
+    let (attempt, is_right) = attempt.after(verify_password(current, Some(old_hash.clone())).await)?;
+    if !is_right {
         app.record_denial(Denial::of_action(caller, Action::PasswordChange, id.to_string())).await;
         return Err(wrong());
     }
@@ -192,14 +198,14 @@ pub(crate) async fn create_reset(
     let email = email_address(email)?;
     let secret = LinkSecret::generate();
     let is_super = caller.role == Role::SuperAdmin && caller.scopes.is_none();
-    let (tenant, user) = if is_super {
-        let account = app.queue().account(&email).await?;
-        (INSTALLATION, account.ok_or_else(|| Problem::not_found("account"))?.id)
-    } else {
-        (caller.tenant(), member_within(app, caller, &email).await?)
-    };
-    let reach = if is_super { Reach::Everything } else { caller.reach() };
+    let missing = || if is_super { Problem::not_found("account") } else { not_possible() };
+    let user = app.queue().account(&email).await?.ok_or_else(missing)?.id;
+    let (tenant, reach) =
+        if is_super { (INSTALLATION, Reach::Everything) } else { (caller.tenant(), caller.reach()) };
     let acting = app.queue().act(reach, &caller.actor()).await?;
+    if !is_super {
+        check_member(&acting, caller, user).await?;
+    }
     let seconds = caller.link_seconds(RESET_SECONDS, acting.now().await?)?;
     let made = acting.create_password_reset(tenant, user, &secret.hash(), seconds).await?;
     let made = made.ok_or_else(not_possible)?;
@@ -207,15 +213,15 @@ pub(crate) async fn create_reset(
     Ok((made, secret))
 }
 
-/// A member of the caller's tenant without more permissions than the caller.
-async fn member_within(app: &App, caller: &Caller, email: &str) -> Result<Uuid, Problem> {
-    let looking = app.queue().look(caller.reach()).await?;
-    let members = looking.members(caller.tenant()).await?;
-    looking.end().await?;
-    let member = members.into_iter().find(|member| member.email == email).ok_or_else(not_possible)?;
+/// Checks that the user is a member of the caller's tenant without more permissions than the caller. The role is locked until the
+/// commit.
+async fn check_member(acting: &Acting, caller: &Caller, user: Uuid) -> Result<(), Problem> {
+    let member = match acting.lock_member(caller.tenant(), user).await {
+        Err(windlass::Error::Unknown { .. }) => return Err(not_possible()),
+        member => member?,
+    };
     let role: Role = member.role.parse().map_err(|()| not_possible())?;
-    caller.check_grant(role, None)?;
-    Ok(member.user_id)
+    caller.check_grant(role, None)
 }
 
 /// The same response for every reason, so that the members of other tenants are not revealed.

@@ -6,7 +6,7 @@
 //! that a network without a failure can still sign in. An attempt counts from its start, so that concurrent attempts
 //! have the same limit; a successful one is subtracted.
 
-use super::counts::Counts;
+use super::counts::{Counted, Counts};
 use super::network::{networks, whole_network};
 use super::password_queue::{PasswordQueue, Slot, Trust};
 use crate::http::{Problem, ProblemKind};
@@ -23,12 +23,12 @@ pub(crate) struct Attempts {
     passwords: PasswordQueue,
 }
 
-/// One attempt in progress. It counts as a failure unless `succeeded` is called.
+/// One attempt in progress. It counts as a failure unless it has succeeded or could not be decided.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Attempt<'a> {
     attempts: &'a Attempts,
-    keys: Vec<u64>,
+    counted: Counted,
     network: String,
     has_failed: bool,
 }
@@ -42,7 +42,7 @@ impl Attempts {
         keys.push(self.counts.key(("both", networks.first(), account)));
         keys.push(self.counts.key(("account", account)));
         let (mut has_failed, of_networks) = (false, networks.len());
-        let begun = self.counts.begin(&keys, |counted| {
+        let begun = self.counts.begin(keys, |counted| {
             let (of_networks, rest) = counted.split_at(of_networks);
             has_failed = of_networks[0] > 0;
             let of_account = rest[1];
@@ -51,7 +51,9 @@ impl Attempts {
                 && rest[0] < most_of_both
         });
         match begun {
-            Ok(()) => Ok(Attempt { attempts: self, keys, network: whole_network(address), has_failed }),
+            Ok(counted) => {
+                Ok(Attempt { attempts: self, counted, network: whole_network(address), has_failed })
+            }
             Err(wait) => {
                 let detail = "too many failed attempts from your network address; try again later";
                 Err(Problem::of(ProblemKind::TooManyRequests, detail).retry_after(wait))
@@ -69,25 +71,36 @@ impl<'a> Attempt<'a> {
     /// The password was correct: the attempt does not count, and its network is now known.
     pub(crate) fn succeeded(self) {
         self.attempts.passwords.trust(&self.network);
-        self.attempts.counts.take_back(&self.keys);
+        self.undo();
+    }
+
+    /// The attempt was not decided, because the server could not: it does not count.
+    pub(crate) fn undo(self) {
+        self.attempts.counts.take_back(&self.counted);
+    }
+
+    /// Continues after a step that does not decide the attempt. If the step failed, the attempt does not count.
+    pub(crate) fn after<T, E: Into<Problem>>(self, step: Result<T, E>) -> Result<(Self, T), Problem> {
+        match step {
+            Ok(value) => Ok((self, value)),
+            Err(error) => {
+                self.undo();
+                Err(error.into())
+            }
+        }
     }
 
     /// A slot in the queue of password hashes. If there is none, nothing is compared, and the attempt does not count.
     pub(crate) fn slot(self) -> Result<(Self, Slot<'a>), Problem> {
         let trust = if self.has_failed { Trust::HasFailed } else { Trust::Unknown };
-        match self.attempts.passwords.take(&self.network, trust) {
-            Ok(slot) => Ok((self, slot)),
-            Err(problem) => {
-                self.attempts.counts.take_back(&self.keys);
-                Err(problem)
-            }
-        }
+        let slot = self.attempts.passwords.take(&self.network, trust);
+        self.after(slot)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Attempts, OF_A_NETWORK, OF_A_NETWORK_AT_AN_ACCOUNT, OF_AN_ACCOUNT};
+    use super::{Attempts, OF_A_NETWORK, OF_A_NETWORK_AT_AN_ACCOUNT, OF_AN_ACCOUNT, Problem, ProblemKind};
 
     fn fail(attempts: &Attempts, address: &str, account: &str) -> bool {
         attempts.begin(Some(address), account).is_ok()
@@ -158,6 +171,17 @@ mod tests {
         let one: Vec<_> = (0..8).map(|n| begin(&format!("2001:db8:1:{n:x}00::1"), 5)).collect();
         let slots: Vec<_> = one.into_iter().filter_map(|attempt| attempt.slot().ok()).collect();
         assert_eq!(slots.len(), 4, "the limit of one network");
+    }
+
+    /// A database that is down locks nobody out.
+    #[test]
+    fn an_attempt_that_could_not_be_decided_does_not_count() {
+        let attempts = Attempts::default();
+        for _ in 0..1000 {
+            let attempt = attempts.begin(Some("203.0.113.9"), "ada@a.test").unwrap();
+            let failed: Result<(), _> = Err(Problem::of(ProblemKind::Unavailable, "the database is down"));
+            assert_eq!(attempt.after(failed).unwrap_err().kind, ProblemKind::Unavailable);
+        }
     }
 
     #[test]

@@ -89,15 +89,9 @@ impl Authenticator {
             let tenant = tenant.ok_or_else(Problem::unauthorized)?;
             requests_per_minute = tenant.requests_per_minute.and_then(|most| u32::try_from(most).ok());
         }
-        let caller = Caller {
-            who: Who::Jwt { issuer: verifier.issuer().to_owned(), subject: claims.subject },
-            role: claims.role,
-            tenant: claims.tenant,
-            scopes: None,
-            expires_at: Some(claims.expires_at),
-            from_address: None,
-            request_id: None,
-        };
+        let who = Who::Jwt { issuer: verifier.issuer().to_owned(), subject: claims.subject };
+        let expires_at = Some(claims.expires_at);
+        let caller = Caller { tenant: claims.tenant, expires_at, ..Caller::new(who, claims.role) };
         Ok(Authenticated { caller, requests_per_minute })
     }
 
@@ -133,16 +127,7 @@ impl Authenticator {
             let role = member.role.parse().map_err(|()| Problem::unauthorized())?;
             (role, Some(member.tenant_id), member.requests_per_minute)
         };
-        let who = Who::User { id, email };
-        let caller = Caller {
-            who,
-            role,
-            tenant,
-            scopes: None,
-            expires_at: None,
-            from_address: None,
-            request_id: None,
-        };
+        let caller = Caller { tenant, ..Caller::new(Who::User { id, email }, role) };
         Ok(Authenticated { caller, requests_per_minute })
     }
 
@@ -199,8 +184,8 @@ impl Authenticator {
             _ => {
                 let lookup = self.lookups.begin(from).await?;
                 let known = self.look_up(token.id(), Some(token)).await?;
-                if known.as_ref().is_some_and(|known| known.is_valid && token.matches(&known.secret_hash)) {
-                    lookup.found();
+                if known.as_ref().is_none_or(|known| !known.is_valid || !token.matches(&known.secret_hash)) {
+                    lookup.failed();
                 }
                 known
             }
@@ -244,10 +229,12 @@ impl Authenticator {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         if session.is_none() {
             sessions.remove(hash);
+            if let Some(lookup) = lookup {
+                lookup.failed();
+            }
             return Ok(None);
         }
-        if let Some(lookup) = lookup {
-            lookup.found();
+        if lookup.is_some() {
             if sessions.len() >= MAX_CACHED {
                 sessions.clear();
             }
@@ -282,15 +269,9 @@ fn of_token(known: KnownToken) -> Result<Authenticated, Problem> {
     let role: Role = known.role.parse().map_err(|()| Problem::unauthorized())?;
     let scopes =
         known.scopes.map(|scopes| scopes.iter().filter_map(|scope| Permission::from_scope(scope)).collect());
-    let caller = Caller {
-        who: Who::Token { id: known.id, name: known.name },
-        role,
-        tenant: (!known.tenant_id.is_nil()).then_some(known.tenant_id),
-        scopes,
-        expires_at: known.expires_at,
-        from_address: None,
-        request_id: None,
-    };
+    let who = Who::Token { id: known.id, name: known.name };
+    let tenant = (!known.tenant_id.is_nil()).then_some(known.tenant_id);
+    let caller = Caller { tenant, scopes, expires_at: known.expires_at, ..Caller::new(who, role) };
     Ok(Authenticated { caller, requests_per_minute: known.requests_per_minute })
 }
 

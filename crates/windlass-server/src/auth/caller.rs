@@ -7,6 +7,7 @@ use uuid::Uuid;
 use windlass::DEFAULT_TENANT;
 use windlass::admin::{Actor, Reach};
 
+use super::grant::HeldPermissions;
 use super::role::{Permission, Role};
 use crate::http::Problem;
 
@@ -52,10 +53,17 @@ pub enum Who {
 }
 
 impl Caller {
+    /// A caller of the installation with all permissions of its role.
+    pub fn new(who: Who, role: Role) -> Self {
+        Self { who, role, tenant: None, scopes: None, expires_at: None, from_address: None, request_id: None }
+    }
+
     pub fn may(&self, permission: Permission) -> bool {
-        let free = matches!(permission, Permission::Anyone | Permission::SignedIn);
-        self.role.may(permission)
-            && (free || self.scopes.as_ref().is_none_or(|scopes| scopes.contains(&permission)))
+        self.permissions().may(permission)
+    }
+
+    pub(super) fn permissions(&self) -> HeldPermissions<'_> {
+        HeldPermissions { role: self.role, scopes: self.scopes.as_deref() }
     }
 
     /// The tenant, or the default one: an installation with one tenant never has to specify it.

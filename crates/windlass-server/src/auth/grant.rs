@@ -4,14 +4,32 @@
 use jiff::Timestamp;
 use windlass::internals::{LinkCreator, Token};
 
-use super::caller::{Caller, Who};
+use super::caller::Caller;
 use super::role::{Permission, Role};
 use crate::http::{Problem, ProblemKind};
 
-impl Caller {
-    /// Checks that the caller can grant this role, restricted to these scopes. Only a super-admin can grant super_admin, with any
-    /// scopes; otherwise the error names the first permission that the caller does not have.
-    pub(crate) fn check_grant(&self, role: Role, scopes: Option<&[String]>) -> Result<(), Problem> {
+/// The permissions of a credential: those of its role, restricted to its scopes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HeldPermissions<'a> {
+    pub(super) role: Role,
+    /// `None` for no restriction.
+    pub(super) scopes: Option<&'a [Permission]>,
+}
+
+impl HeldPermissions<'_> {
+    pub(super) fn may(self, permission: Permission) -> bool {
+        let is_free = matches!(permission, Permission::Anyone | Permission::SignedIn);
+        self.role.may(permission)
+            && (is_free || self.scopes.is_none_or(|scopes| scopes.contains(&permission)))
+    }
+
+    /// A tenant admin can create tokens of workers without being one.
+    fn may_grant(self, permission: Permission) -> bool {
+        self.may(permission)
+            || (permission == Permission::Work && self.role == Role::TenantAdmin && self.scopes.is_none())
+    }
+
+    fn check_grant(self, role: Role, scopes: Option<&[String]>) -> Result<(), Problem> {
         if role == Role::SuperAdmin && self.role != Role::SuperAdmin {
             let detail = "only a super-admin can grant the role super_admin";
             return Err(Problem::of(ProblemKind::Forbidden, detail));
@@ -29,6 +47,14 @@ impl Caller {
                 Err(Problem::of(ProblemKind::Forbidden, detail))
             }
         }
+    }
+}
+
+impl Caller {
+    /// Checks that the caller can grant this role, restricted to these scopes. Only a super-admin can grant super_admin, with any
+    /// scopes; otherwise the error names the first permission that the caller does not have.
+    pub(crate) fn check_grant(&self, role: Role, scopes: Option<&[String]>) -> Result<(), Problem> {
+        self.permissions().check_grant(role, scopes)
     }
 
     /// Checks that the caller can revoke this token: only one that it could create.
@@ -50,12 +76,6 @@ impl Caller {
         if left == 0 { Err(Problem::unauthorized()) } else { Ok(left) }
     }
 
-    /// A tenant admin can create tokens of workers without being one.
-    fn may_grant(&self, permission: Permission) -> bool {
-        self.may(permission)
-            || (permission == Permission::Work && self.role == Role::TenantAdmin && self.scopes.is_none())
-    }
-
     /// Checks the expiry of a new token: it must not outlive the caller's own token or JWT.
     pub(crate) fn check_expiry(&self, asked: Option<Timestamp>) -> Result<(), Problem> {
         let Some(own) = self.expires_at else { return Ok(()) };
@@ -72,18 +92,10 @@ impl Caller {
 pub(super) fn may_still_grant(creator: LinkCreator, role: Role) -> bool {
     let Some(name) = creator.role else { return true };
     let Ok(own) = name.parse() else { return false };
-    let scopes =
+    let scopes: Option<Vec<Permission>> =
         creator.scopes.map(|all| all.iter().filter_map(|scope| Permission::from_scope(scope)).collect());
-    let caller = Caller {
-        who: Who::Local { user: String::new(), login: String::new() },
-        role: own,
-        tenant: None,
-        scopes,
-        expires_at: None,
-        from_address: None,
-        request_id: None,
-    };
-    caller.may(Permission::ManageMembers) && caller.check_grant(role, None).is_ok()
+    let held = HeldPermissions { role: own, scopes: scopes.as_deref() };
+    held.may(Permission::ManageMembers) && held.check_grant(role, None).is_ok()
 }
 
 #[cfg(test)]
@@ -92,15 +104,8 @@ mod tests {
     use crate::auth::Who;
 
     fn caller(role: Role, scopes: Option<&[Permission]>) -> Caller {
-        Caller {
-            who: Who::Local { user: "test".to_owned(), login: "test".to_owned() },
-            role,
-            tenant: None,
-            scopes: scopes.map(<[Permission]>::to_vec),
-            expires_at: None,
-            from_address: None,
-            request_id: None,
-        }
+        let who = Who::Local { user: "test".to_owned(), login: "test".to_owned() };
+        Caller { scopes: scopes.map(<[Permission]>::to_vec), ..Caller::new(who, role) }
     }
 
     /// For every caller, role and scope: a grant is a subset of the permissions and tenants of the caller.

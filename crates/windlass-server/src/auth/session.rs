@@ -90,11 +90,12 @@ pub(crate) async fn enter(app: &App, email: &str, password: Secret, from: &From)
     // Before any query: a rejected request should cost nothing.
     let (attempt, slot) = attempt.slot()?;
     let account = match &email {
-        Some(email) => app.queue().account(email).await?,
-        None => None,
+        Some(email) => app.queue().account(email).await,
+        None => Ok(None),
     };
+    let (attempt, account) = attempt.after(account)?;
     let hash = account.as_ref().and_then(|account| account.password_hash.clone());
-    let is_right = verify_password(password, hash).await?;
+    let (attempt, is_right) = attempt.after(verify_password(password, hash).await)?;
     drop(slot);
     // An address without an account is not recorded: users enter their password there by mistake.
     let who = account.as_ref().map_or_else(|| "nobody".to_owned(), |account| format!("user:{}", account.id));
@@ -132,7 +133,10 @@ pub async fn sign_in_with_token(app: &App, token: &Secret, from: &From) -> Resul
             app.record_denial(Denial::at_sign_in(from.address.clone(), who, "token")).await;
             Err(incorrect_credential())
         }
-        Err(problem) => Err(problem),
+        Err(problem) => {
+            attempt.undo();
+            Err(problem)
+        }
     }
 }
 

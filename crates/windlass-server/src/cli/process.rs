@@ -58,16 +58,7 @@ pub(crate) async fn app(configuration: &Configuration, settings: Settings) -> Re
 fn local_caller(login: String) -> Caller {
     let user =
         std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "unknown".to_owned());
-    let who = Who::Local { user, login };
-    Caller {
-        who,
-        role: Role::SuperAdmin,
-        tenant: None,
-        scopes: None,
-        expires_at: None,
-        from_address: None,
-        request_id: None,
-    }
+    Caller::new(Who::Local { user, login }, Role::SuperAdmin)
 }
 
 /// The issuer whose JWTs are accepted. The check of the configuration guarantees that related settings are set together.

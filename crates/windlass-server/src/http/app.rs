@@ -202,9 +202,15 @@ impl App {
         self.inner.denials.record(self, denial).await;
     }
 
-    /// Writes what is left after the last request.
+    /// Writes what is left after the last request, and stops the service of pull workers: it releases the jobs that
+    /// reached no worker.
     pub(crate) async fn end(&self) {
-        self.inner.denials.end(self).await;
+        let pull = async {
+            if let Some(pull) = self.inner.pull.get() {
+                pull.stop().await;
+            }
+        };
+        tokio::join!(pull, self.inner.denials.end(self));
     }
 
     /// Failed attempts to sign in.

@@ -27,7 +27,7 @@ pub(crate) enum Change {
 
 /// The changes of one tenant, or of all, until the server stops or the caller loses access. The first item is sent at once.
 pub(crate) fn changes(app: App, reach: Reach, standing: Standing) -> impl Stream<Item = Change> + Send {
-    let watch = Watch { app, reach, standing, last: None, quiet: 0 };
+    let watch = Watch { app, reach, standing, last: None, has_tried: false, quiet: 0 };
     stream::unfold(Some(watch), |watch| async move {
         let mut watch = watch?;
         let change = watch.next().await?;
@@ -40,14 +40,16 @@ struct Watch {
     app: App,
     reach: Reach,
     standing: Standing,
+    /// What was sent last.
     last: Option<Summary>,
+    has_tried: bool,
     quiet: u32,
 }
 
 impl Watch {
     async fn next(&mut self) -> Option<Change> {
         loop {
-            if self.last.is_some() {
+            if self.has_tried {
                 tokio::select! {
                     () = tokio::time::sleep(self.standing.pace(EVERY)) => {}
                     () = self.app.stopping().cancelled() => return None,
@@ -56,6 +58,7 @@ impl Watch {
             if let Err(problem) = self.standing.renew().await {
                 return Some(Change::Revoked(problem));
             }
+            self.has_tried = true;
             // A failed read is tried again; until then the page shows the last counts.
             if let Ok(mut now) = self.read().await {
                 // The age grows by itself; that is not a change.
@@ -66,8 +69,6 @@ impl Watch {
                     now.oldest_queued_age_seconds = age;
                     return Some(Change::Counts(now));
                 }
-            } else if self.last.is_none() {
-                self.last = Some(Summary::default());
             }
             self.quiet += 1;
             if self.quiet >= SILENCE {

@@ -117,30 +117,57 @@ impl Denials {
             self.unwritten.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        let unwritten = self.unwritten.swap(0, Ordering::Relaxed);
+        let taken = self.take(1);
         let mut after = json!({"credential": denial.credential});
-        if unwritten > 0 {
-            after["unwritten_before"] = json!(unwritten);
+        if taken.count > 1 {
+            after["unwritten_before"] = json!(taken.count - 1);
         }
         let target = windlass::internals::text::storable(denial.target.as_bytes(), 500);
         let by = (denial.reach, &denial.actor);
-        if let Err(error) = app.queue().record_denied(by, denial.action, &target, &after).await {
-            self.unwritten.fetch_add(unwritten + 1, Ordering::Relaxed);
-            tracing::error!(%error, target, "cannot record a denied call in the audit trail");
+        match app.queue().record_denied(by, denial.action, &target, &after).await {
+            Ok(()) => taken.written(),
+            Err(error) => tracing::error!(%error, target, "cannot record a denied call in the audit trail"),
         }
+    }
+
+    /// Takes the calls that were not recorded, and this many more, to record them.
+    fn take(&self, more: u64) -> Taken<'_> {
+        Taken { denials: self, count: self.unwritten.swap(0, Ordering::Relaxed) + more }
     }
 
     /// Records the number of calls that were not recorded, when the server stops.
     pub(crate) async fn end(&self, app: &App) {
-        let unwritten = self.unwritten.swap(0, Ordering::Relaxed);
-        if unwritten == 0 {
+        let taken = self.take(0);
+        if taken.count == 0 {
             return;
         }
         let actor = Actor::new("anonymous");
-        let (by, after) = ((Reach::Everything, &actor), json!({"unwritten_before": unwritten}));
-        if let Err(error) = app.queue().record_denied(by, Action::Request, "calls", &after).await {
-            tracing::error!(%error, unwritten, "cannot record denied calls in the audit trail");
+        let (by, after) = ((Reach::Everything, &actor), json!({"unwritten_before": taken.count}));
+        match app.queue().record_denied(by, Action::Request, "calls", &after).await {
+            Ok(()) => taken.written(),
+            Err(error) => {
+                tracing::error!(%error, unwritten = taken.count, "cannot record denied calls in the audit trail");
+            }
         }
+    }
+}
+
+/// Calls that are being recorded. They count as not recorded again if that fails, or if the request is canceled meanwhile: its
+/// client has disconnected or it timed out. At worst a call is counted twice.
+struct Taken<'a> {
+    denials: &'a Denials,
+    count: u64,
+}
+
+impl Taken<'_> {
+    fn written(mut self) {
+        self.count = 0;
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.denials.unwritten.fetch_add(self.count, Ordering::Relaxed);
     }
 }
 
@@ -153,5 +180,23 @@ fn shown(headers: &HeaderMap) -> String {
     match bearer.map(TokenSecret::parse) {
         Some(Some(token)) => format!("token:{}", token.id()),
         _ => "unreadable".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Denials, Ordering};
+
+    /// a client that hangs up while its call is recorded.
+    #[test]
+    fn calls_that_could_not_be_recorded_are_counted_again() {
+        let denials = Denials::default();
+        denials.unwritten.store(7, Ordering::Relaxed);
+        let taken = denials.take(1);
+        assert_eq!((taken.count, denials.unwritten.load(Ordering::Relaxed)), (8, 0));
+        drop(taken);
+        assert_eq!(denials.unwritten.load(Ordering::Relaxed), 8);
+        denials.take(1).written();
+        assert_eq!(denials.unwritten.load(Ordering::Relaxed), 0);
     }
 }

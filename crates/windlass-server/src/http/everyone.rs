@@ -4,7 +4,6 @@
 //! With ten thousand tenants the count takes tens of milliseconds. So a reader gets the last result if it is at most a few seconds
 //! old, and a new one is computed meanwhile; only the first reader after a pause waits. The API always counts again.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,42 +17,54 @@ const STALE: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub(crate) struct Everyone {
     last: Mutex<Option<(Instant, Arc<Overview>)>>,
-    is_counting: AtomicBool,
+    /// Held while it is counted: the others wait for the same result, so that a slow database has one count to do.
+    counting: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Everyone {
-    fn last(&self) -> Option<(Duration, Arc<Overview>)> {
+    /// The last result that is no older.
+    fn last(&self, most: Duration) -> Option<Arc<Overview>> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        last.as_ref().map(|(since, overview)| (since.elapsed(), overview.clone()))
+        last.as_ref().filter(|(since, _)| since.elapsed() < most).map(|(_, overview)| overview.clone())
+    }
+
+    fn keep(&self, since: Instant, overview: Overview) -> Arc<Overview> {
+        let overview = Arc::new(overview);
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((since, overview.clone()));
+        overview
     }
 }
 
 impl App {
     /// The counts of all tenants, at most a few seconds old.
     pub(crate) async fn everyone(&self) -> windlass::Result<Arc<Overview>> {
-        match self.counted().last() {
-            Some((age, overview)) if age < FRESH => Ok(overview),
-            Some((age, overview)) if age < STALE => {
-                if !self.counted().is_counting.swap(true, Ordering::AcqRel) {
-                    let app = self.clone();
-                    // If it fails, the last result expires, and the next reader gets the error.
-                    tokio::spawn(async move {
-                        let _ = app.count_everyone().await;
-                        app.counted().is_counting.store(false, Ordering::Release);
-                    });
-                }
-                Ok(overview)
+        let counted = self.counted();
+        if let Some(overview) = counted.last(FRESH) {
+            return Ok(overview);
+        }
+        if let Some(overview) = counted.last(STALE) {
+            if let Ok(turn) = counted.counting.clone().try_lock_owned() {
+                let app = self.clone();
+                // If it fails, the last result expires, and the next reader gets the error.
+                tokio::spawn(async move {
+                    let _turn = turn;
+                    let _ = app.count_everyone().await;
+                });
             }
-            _ => self.count_everyone().await,
+            return Ok(overview);
+        }
+        let _turn = counted.counting.lock().await;
+        match counted.last(FRESH) {
+            Some(overview) => Ok(overview),
+            None => self.count_everyone().await,
         }
     }
 
     async fn count_everyone(&self) -> windlass::Result<Arc<Overview>> {
         let since = Instant::now();
         let looking = self.queue().look(Reach::Everything).await?;
-        let overview = Arc::new(looking.overview().await?);
+        let overview = looking.overview().await?;
         looking.end().await?;
-        *self.counted().last.lock().unwrap_or_else(PoisonError::into_inner) = Some((since, overview.clone()));
-        Ok(overview)
+        Ok(self.counted().keep(since, overview))
     }
 }

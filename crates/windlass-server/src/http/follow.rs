@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use axum::response::sse::Event;
+use serde_json::json;
 use uuid::Uuid;
 use windlass::job::{LogChunk, LogPosition};
 
@@ -29,6 +31,8 @@ pub(crate) enum More {
     /// The job has ended or was deleted, or the server stops.
     Over,
     Revoked(Problem),
+    /// The log cannot be read.
+    Failed(Problem),
 }
 
 impl Follower {
@@ -58,12 +62,37 @@ impl Follower {
             match self.read().await {
                 Ok(chunks) if chunks.is_empty() => {}
                 Ok(chunks) => return More::Chunks(chunks),
-                // A transient error; the next read follows soon.
-                Err(problem)
-                    if matches!(problem.kind, ProblemKind::Unavailable | ProblemKind::TooManyRequests) => {}
-                Err(_) => return More::Over,
+                Err(problem) if is_transient(problem.kind) => {}
+                Err(problem) if problem.kind == ProblemKind::NotFound => return More::Over,
+                Err(problem) => return More::Failed(problem),
             }
         }
         More::Over
+    }
+}
+
+/// Whether the next read may succeed; it follows soon.
+fn is_transient(kind: ProblemKind) -> bool {
+    matches!(kind, ProblemKind::Unavailable | ProblemKind::TooManyRequests | ProblemKind::Timeout)
+}
+
+/// The last event of a stream that cannot be continued.
+pub(crate) fn failed(problem: &Problem) -> Event {
+    let about = json!({"type": problem.kind.urn(), "detail": problem.detail});
+    Event::default().event("error").data(about.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ProblemKind, is_transient};
+
+    #[test]
+    fn a_read_that_timed_out_is_repeated() {
+        for kind in [ProblemKind::Timeout, ProblemKind::Unavailable, ProblemKind::TooManyRequests] {
+            assert!(is_transient(kind), "{kind:?}");
+        }
+        for kind in [ProblemKind::NotFound, ProblemKind::Internal, ProblemKind::Forbidden] {
+            assert!(!is_transient(kind), "{kind:?}");
+        }
     }
 }

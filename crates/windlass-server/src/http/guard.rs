@@ -223,15 +223,8 @@ mod tests {
 
     #[test]
     fn anonymous_requests_take_no_permit_of_a_super_admin_or_a_tenant() {
-        let caller = |tenant| Caller {
-            who: Who::Hook { name: "h".to_owned() },
-            role: Role::SuperAdmin,
-            tenant,
-            scopes: None,
-            expires_at: None,
-            from_address: None,
-            request_id: None,
-        };
+        let caller =
+            |tenant| Caller { tenant, ..Caller::new(Who::Hook { name: "h".to_owned() }, Role::SuperAdmin) };
         let anonymous = permit_key(None);
         assert_ne!(anonymous, permit_key(Some(&caller(None))));
         assert_ne!(anonymous, permit_key(Some(&caller(Some(windlass::DEFAULT_TENANT)))));

@@ -23,6 +23,7 @@ use super::problem::{Problem, ProblemKind};
 use crate::auth::Caller;
 use crate::auth::session::Secure;
 use crate::server::client_of;
+use crate::web::PageProblem;
 
 /// The id of a request, in its log lines, its audit entry and its response.
 #[derive(Debug, Clone)]
@@ -56,12 +57,13 @@ async fn watch(State(app): State<App>, mut request: Request, next: Next) -> Resp
     let is_over_tls = Secure::of(&app, request.extensions()).0;
     let wants_timing = request.headers().contains_key("x-server-timing");
     let target = format!("{} {}", request.method(), shown_path(request.uri().path()));
+    let is_page = request.uri().path().starts_with("/ui");
     // Only a long poll may take longer than the timeout.
     let patience = app.options().request_timeout + longest_wait(&request);
     let mut response = if has_one_host(&request) {
         match tokio::time::timeout(patience, next.run(request)).await {
             Ok(response) => response,
-            Err(_) => Problem::of(ProblemKind::Timeout, "the request took too long").into_response(),
+            Err(_) => timed_out(is_page),
         }
     } else {
         Problem::of(ProblemKind::BadRequest, "the request must have exactly one Host").into_response()
@@ -92,6 +94,11 @@ async fn watch(State(app): State<App>, mut request: Request, next: Next) -> Resp
     }
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
+}
+
+fn timed_out(is_page: bool) -> Response {
+    let problem = Problem::of(ProblemKind::Timeout, "the request took too long");
+    if is_page { PageProblem(problem).into_response() } else { problem.into_response() }
 }
 
 /// One year, without subdomains, which may belong to others.

@@ -30,7 +30,8 @@ const UNVERIFIED: Duration = Duration::from_secs(30);
 /// A guess: a stream ends whenever its reader closes it.
 const RETRY_AFTER: u64 = 5;
 
-/// The minimum time between two reads of the database by all streams, or by all waiting claims, of a tenant together.
+/// The minimum time between two reads of the database by all streams, or by all waiting claims, of a tenant together. The checks
+/// of their callers are counted separately, and have the same minimum.
 const APART: Duration = Duration::from_millis(20);
 
 /// The caller of a request that lasts longer than a moment, and how to check it again.
@@ -79,7 +80,11 @@ fn credential_of(request: &Parts) -> Parts {
 impl Access {
     /// Checks again if the last check is old. Call it between two reads, while no connection is held.
     pub(crate) async fn renew(&mut self) -> Result<(), Problem> {
-        if self.checked.elapsed() < EVERY {
+        self.renew_every(EVERY).await
+    }
+
+    async fn renew_every(&mut self, every: Duration) -> Result<(), Problem> {
+        if self.checked.elapsed() < every {
             return Ok(());
         }
         self.check().await?;
@@ -177,7 +182,7 @@ impl Standing {
 
     /// Checks again if the last check is old.
     pub(crate) async fn renew(&mut self) -> Result<(), Problem> {
-        self.access.renew().await
+        self.access.renew_every(pace(EVERY, &self.slot)).await
     }
 }
 

@@ -1,8 +1,11 @@
 //! The actions cancel, retry and delete: on one job, on some, or on all that match a filter. Each redirects to the page
 //! that it was sent from, which shows the result.
 
+use std::time::Instant;
+
 use axum::extract::State as FromState;
 use uuid::Uuid;
+use windlass::admin::{Bulk, BulkCursor};
 use windlass::job::{Canceled, Filter};
 
 use super::jobs::short;
@@ -25,41 +28,53 @@ pub(crate) async fn act(FromState(app): FromState<App>, viewer: Viewer, posted: 
         many(&app, &viewer, &posted).await
     };
     match said {
-        Ok(words) => Ok(back(&to, "succeeded", words)),
+        Ok(result) => Ok(back(&to, result.role, result.words)),
         // A rejected action changes nothing; the user stays on the page and sees the reason.
         Err(problem) if problem.kind.is_correctable() => Ok(back(&to, "failed", sentence(&problem.detail))),
         Err(problem) => Err(problem.into()),
     }
 }
 
-async fn cancel(app: &App, viewer: &Viewer, id: Uuid) -> Result<String, Problem> {
+/// What is said about an action: whether it succeeded, and in which words.
+pub(crate) struct ActionResult {
+    pub(crate) role: &'static str,
+    pub(crate) words: String,
+}
+
+impl ActionResult {
+    fn succeeded(words: String) -> Self {
+        Self { role: "succeeded", words }
+    }
+}
+
+async fn cancel(app: &App, viewer: &Viewer, id: Uuid) -> Result<ActionResult, Problem> {
     let acting = app.queue().act(viewer.caller.reach(), &viewer.caller.actor()).await?;
     let words = match acting.cancel(id).await? {
         Canceled::Now => format!("Canceled job {}.", short(id)),
         Canceled::Requested => format!("Requested cancellation of job {}.", short(id)),
         // Nothing was changed, so there is nothing to commit.
-        Canceled::AlreadyFinished => return Ok(format!("Job {} had already finished.", short(id))),
+        Canceled::AlreadyFinished => {
+            return Ok(ActionResult::succeeded(format!("Job {} had already finished.", short(id))));
+        }
     };
     acting.commit().await?;
-    Ok(words)
+    Ok(ActionResult::succeeded(words))
 }
 
-async fn retry(app: &App, viewer: &Viewer, id: Uuid) -> Result<String, Problem> {
+async fn retry(app: &App, viewer: &Viewer, id: Uuid) -> Result<ActionResult, Problem> {
     let acting = app.queue().act(viewer.caller.reach(), &viewer.caller.actor()).await?;
     acting.retry(id).await?;
     acting.commit().await?;
-    Ok(format!("Job {} queued again.", short(id)))
+    Ok(ActionResult::succeeded(format!("Job {} queued again.", short(id))))
 }
 
-async fn many(app: &App, viewer: &Viewer, posted: &Posted) -> Result<String, Problem> {
+async fn many(app: &App, viewer: &Viewer, posted: &Posted) -> Result<ActionResult, Problem> {
     let tenant = viewer.caller.tenant();
-    let mut leaves = false;
     let filter = match posted.get("every") {
         Some(text) => {
             let uri =
                 format!("/?{text}").parse().map_err(|_| Problem::invalid("/every", "invalid filter"))?;
             let asked: JobsQuery = query(&uri).map_err(|_| Problem::invalid("/every", "invalid filter"))?;
-            leaves = asked.status.is_some();
             asked.cleaned().filter(tenant).map_err(|wrong| Problem::invalid("", wrong))?
         }
         None => {
@@ -80,13 +95,7 @@ async fn many(app: &App, viewer: &Viewer, posted: &Posted) -> Result<String, Pro
         _ => return Err(Problem::invalid("/act", "must be cancel, retry or delete")),
     };
     let _permit = if filter.is_search() { Some(app.searches().permit(tenant).await?) } else { None };
-    let changed = all(app, viewer, verb, filter, leaves || matches!(verb, Verb::Delete)).await?;
-    let jobs = if changed == 1 { "1 job".to_owned() } else { format!("{changed} jobs") };
-    Ok(match verb {
-        Verb::Cancel => format!("Canceled {jobs} or requested cancellation."),
-        Verb::Retry => format!("{jobs} queued again."),
-        Verb::Delete => format!("Deleted {jobs}."),
-    })
+    all(app, viewer, verb, &filter).await
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -96,38 +105,67 @@ pub(crate) enum Verb {
     Delete,
 }
 
+impl Verb {
+    fn done(self, changed: usize) -> String {
+        let jobs = if changed == 1 { "1 job".to_owned() } else { format!("{changed} jobs") };
+        match self {
+            Self::Cancel => format!("Canceled {jobs} or requested cancellation."),
+            Self::Retry => format!("{jobs} queued again."),
+            Self::Delete => format!("Deleted {jobs}."),
+        }
+    }
+}
+
 /// The maximum number of jobs that one request changes. The command line has no such limit.
 const MAX: usize = 50_000;
 
-/// Applies the action to all matching jobs, with one transaction and one audit entry per thousand jobs. Returns the
-/// number of changed jobs.
-///
-/// `leaves`: changed jobs no longer match the filter, so the next round finds the rest. Otherwise the next round
-/// continues with older ids.
+/// Applies the action to all matching jobs, with one transaction and one audit entry per thousand jobs. A problem after
+/// the first thousand does not undo them, so both are reported.
 pub(crate) async fn all(
     app: &App,
     viewer: &Viewer,
     verb: Verb,
-    mut filter: Filter,
-    leaves: bool,
-) -> Result<usize, Problem> {
+    filter: &Filter,
+) -> Result<ActionResult, Problem> {
+    // The timeout of the request would not report what was changed.
+    let until = Instant::now() + app.options().request_timeout / 2;
     let (mut changed, mut met) = (0, 0);
+    let mut next = None;
     loop {
-        let acting = app.queue().act(viewer.caller.reach(), &viewer.caller.actor()).await?;
-        let bulk = match verb {
-            Verb::Cancel => acting.cancel_many(&filter).await?,
-            Verb::Retry => acting.retry_many(&filter).await?,
-            Verb::Delete => acting.delete_many(&filter).await?,
+        let bulk = match batch(app, viewer, verb, filter, next).await {
+            Ok(bulk) => bulk,
+            Err(problem) if changed == 0 => return Err(problem),
+            Err(problem) => {
+                let words = format!("{} Then: {}", verb.done(changed), sentence(&problem.detail));
+                return Ok(ActionResult { role: "failed", words });
+            }
         };
-        let now = bulk.changed();
-        changed += now;
+        changed += bulk.changed();
         met += bulk.outcomes.len();
-        acting.commit().await?;
-        let has_more = bulk.has_more && met < MAX;
-        match bulk.outcomes.last() {
-            Some(_) if has_more && leaves && now > 0 => {}
-            Some((last, _)) if has_more && !leaves => filter = filter.older_than(*last),
-            _ => return Ok(changed),
+        next = bulk.next;
+        if next.is_none() {
+            return Ok(ActionResult::succeeded(verb.done(changed)));
+        }
+        if met >= MAX || Instant::now() >= until {
+            let words = format!("{} More jobs match: repeat the action.", verb.done(changed));
+            return Ok(ActionResult::succeeded(words));
         }
     }
+}
+
+async fn batch(
+    app: &App,
+    viewer: &Viewer,
+    verb: Verb,
+    filter: &Filter,
+    from: Option<BulkCursor>,
+) -> Result<Bulk, Problem> {
+    let acting = app.queue().act(viewer.caller.reach(), &viewer.caller.actor()).await?;
+    let bulk = match verb {
+        Verb::Cancel => acting.cancel_many(filter, from).await?,
+        Verb::Retry => acting.retry_many(filter, from).await?,
+        Verb::Delete => acting.delete_many(filter, from).await?,
+    };
+    acting.commit().await?;
+    Ok(bulk)
 }

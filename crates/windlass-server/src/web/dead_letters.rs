@@ -102,10 +102,8 @@ pub(crate) async fn retry(FromState(app): FromState<App>, viewer: Viewer, posted
             None => return Ok(back("/ui/dead-letters", "failed", "The group no longer exists.")),
         }
     };
-    let changed = all(&app, &viewer, Verb::Retry, filter, posted.get("all").is_some()).await?;
-    let words =
-        if changed == 1 { "1 job queued again.".to_owned() } else { format!("{changed} jobs queued again.") };
-    Ok(back("/ui/dead-letters", "succeeded", words))
+    let result = all(&app, &viewer, Verb::Retry, &filter).await?;
+    Ok(back("/ui/dead-letters", result.role, result.words))
 }
 
 fn mark(group: &ErrorGroup) -> String {

@@ -54,7 +54,9 @@ impl<T: Linked> FromRequestParts<App> for Link<T> {
 /// Lookups of invalid links have a rate limit.
 async fn found<T: Linked>(app: &App, given: &str, from: &session::From) -> Result<(LinkSecret, T), Problem> {
     let lookup = app.authenticator().lookups().begin(from.address.as_deref()).await?;
-    let found = T::find(app, given).await?;
-    lookup.found();
-    Ok(found)
+    let found = T::find(app, given).await;
+    if matches!(&found, Err(problem) if problem.kind.is_correctable()) {
+        lookup.failed();
+    }
+    found
 }

@@ -23,7 +23,7 @@ use windlass::admin::Reach;
 use super::asked::Query;
 use super::page::PageProblem;
 use crate::auth::{Caller, Permission};
-use crate::http::{App, Problem, ProblemKind, Standing, revoked};
+use crate::http::{App, Standing, revoked};
 
 /// How often a stream reads the counters, and how long a read is shared.
 const PACE: Duration = Duration::from_millis(1000);
@@ -50,9 +50,6 @@ pub(crate) async fn stream(
         }
         _ => (caller.reach(), standing),
     };
-    if !caller.may(Permission::ReadJobs) {
-        return Err(Problem::of(ProblemKind::Forbidden, "you need the permission to read jobs").into());
-    }
     let first = app.pulses().pulse(app.queue(), reach).await?;
     let watch = Watch { app: app.clone(), reach, standing, seen: first, notified: Instant::now() };
     let events = stream::unfold(Some(watch), next).map(Ok::<_, Infallible>);
@@ -72,7 +69,7 @@ async fn next(watch: Option<Watch>) -> Option<(Event, Option<Watch>)> {
     let bye = |why: &str| Some((Event::default().event("bye").data(why), None));
     loop {
         tokio::select! {
-            () = tokio::time::sleep(PACE) => {}
+            () = tokio::time::sleep(watch.standing.pace(PACE)) => {}
             () = watch.app.stopping().cancelled() => return bye("the server is stopping"),
         }
         if let Err(problem) = watch.standing.renew().await {

@@ -14,7 +14,7 @@ use windlass::job::{LogChunk, LogPosition};
 use super::asked::{Id, Query};
 use super::page::PageProblem;
 use crate::auth::Caller;
-use crate::http::{App, Follower, More, Standing, revoked};
+use crate::http::{App, Follower, More, Standing, failed, revoked};
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct From {
@@ -42,6 +42,7 @@ pub(crate) async fn follow(
             // The page is then fetched again, and shows why.
             More::Over => Some((Event::default().event("end").data("over"), None)),
             More::Revoked(problem) => Some((revoked(&problem), None)),
+            More::Failed(problem) => Some((failed(&problem), None)),
         }
     });
     let first = stream::iter((!first.is_empty()).then(|| event(&first)));

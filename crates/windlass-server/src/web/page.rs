@@ -160,9 +160,11 @@ const fn advice(kind: ProblemKind) -> (&'static str, bool) {
         ProblemKind::Conflict | ProblemKind::PreconditionFailed => {
             ("Reload the page to see the current state.", false)
         }
-        ProblemKind::Unavailable | ProblemKind::Timeout | ProblemKind::TooManyRequests => {
+        ProblemKind::Unavailable | ProblemKind::TooManyRequests => {
             ("Nothing was changed. Try again in a moment.", true)
         }
+        // An action on many jobs may have been done in part.
+        ProblemKind::Timeout => ("Check what was changed before you try again.", true),
         ProblemKind::Internal => {
             ("Nothing was changed. If it happens again, search the server log for the request ID.", true)
         }

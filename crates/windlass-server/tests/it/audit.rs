@@ -1,6 +1,9 @@
 //! The audit trail: append-only, chained, and without secrets.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
 use windlass::keeper::{Keeper, KeeperSettings};
 use windlass_server::auth::{Kind, Role, Secret, TokenSecret, session};
 use windlass_testing::eventually;
@@ -295,10 +298,37 @@ async fn a_flood_of_rejected_calls_is_a_few_rows_and_a_count() {
     let written = refused(&server).await.len();
     assert!((30..100).contains(&written), "{written} rows for {CALLS} calls");
     server.stop().await;
-    let rows = refused(&server).await;
-    let unwritten = |row: &(String, String, Value)| row.2["unwritten_before"].as_u64().unwrap_or(0);
-    let rows_of_calls = rows.iter().filter(|row| row.1 != "calls").count() as u64;
-    assert_eq!(rows_of_calls + rows.iter().map(unwritten).sum::<u64>(), CALLS, "every call is in the trail");
+    assert_eq!(calls_in_the_trail(&server).await, CALLS, "every call is in the trail");
+}
+
+/// The number of rejected calls in the trail: rows, and calls that were only counted.
+async fn calls_in_the_trail(server: &TestServer) -> u64 {
+    let of_row = |row: &(String, String, Value)| {
+        u64::from(row.1 != "calls") + row.2["unwritten_before"].as_u64().unwrap_or(0)
+    };
+    refused(server).await.iter().map(of_row).sum()
+}
+
+/// A-182: the count is written also if requests in progress have to be aborted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_whose_requests_do_not_end_still_writes_the_count_of_rejected_calls() {
+    const CALLS: u64 = 80;
+    let mut server = TestServer::start().await;
+    let anonymous = server.anonymous();
+    for _ in 0..CALLS {
+        anonymous.get("/api/v1/jobs").await.problem(401, "unauthorized");
+    }
+    assert!(calls_in_the_trail(&server).await < CALLS, "some are only counted");
+    // A request whose body never arrives.
+    let mut socket = tokio::net::TcpStream::connect(server.base.trim_start_matches("http://")).await.unwrap();
+    let token = server.admin.token.clone().unwrap();
+    let head = format!(
+        "POST /api/v1/jobs HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\
+         content-type: application/json\r\ncontent-length: 10\r\n\r\n{{"
+    );
+    socket.write_all(head.as_bytes()).await.unwrap();
+    server.stop_within(Duration::from_millis(100)).await;
+    assert_eq!(calls_in_the_trail(&server).await, CALLS, "every call is in the trail");
 }
 
 /// The keeper's two duties of the control plane, run by a keeper in the background.

@@ -6,6 +6,7 @@ mod admin;
 mod anonymous;
 mod audit;
 mod audit_entry_points;
+mod bulk;
 mod cli;
 mod clients;
 mod connections;

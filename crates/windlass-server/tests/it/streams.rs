@@ -1,4 +1,4 @@
-//! The maximum number of open streams of a tenant.
+//! The streams of counts and logs: how many a tenant can have, and what they send.
 
 use reqwest::{Method, Response};
 use windlass::{Definition, NewJob};
@@ -41,4 +41,27 @@ async fn the_streams_of_each_tenant_are_limited_separately() {
 
 async fn stream(client: &Client, path: &str) -> Response {
     client.request(Method::GET, path).send().await.unwrap()
+}
+
+/// Also if all counts are zero.
+#[tokio::test]
+async fn the_first_counts_are_sent_although_the_first_read_has_failed() {
+    let server = TestServer::start().await;
+    let tenant = server.queue.tenant("t").await;
+    let viewer = server.client(tenant, Role::Viewer).await;
+    let database = server.queue.client().await;
+    // Known before, so that only the read of the counts fails.
+    viewer.get("/api/v1/me").await.expect(200);
+    let failures = async || {
+        let query = "select xact_rollback from pg_stat_database where datname = current_database()";
+        database.query_one(query, &[]).await.unwrap().get::<_, i64>(0)
+    };
+    let before = failures().await;
+    database.batch_execute("alter view windlass.job_counts rename to counts_of_another_time").await.unwrap();
+    let mut response = stream(&viewer, "/api/v1/jobs/stream").await;
+    assert_eq!(response.status(), 200);
+    eventually("a read has failed", async || failures().await > before).await;
+    database.batch_execute("alter view windlass.counts_of_another_time rename to job_counts").await.unwrap();
+    let first = response.chunk().await.unwrap().unwrap();
+    assert!(first.starts_with(b"event: counts"), "{first:?}");
 }

@@ -95,8 +95,13 @@ impl TestServer {
 
     /// Stops it, waiting for requests in progress.
     pub(crate) async fn stop(&mut self) {
+        self.stop_within(Duration::from_secs(10)).await;
+    }
+
+    /// Stops it, and aborts the requests that are in progress after this time.
+    pub(crate) async fn stop_within(&mut self, grace: Duration) {
         if let Some(running) = self.running.take() {
-            running.stop(Duration::from_secs(10)).await;
+            running.stop(grace).await;
         }
     }
 }

@@ -162,3 +162,23 @@ async fn jobs_are_released_if_the_client_disconnects_while_its_access_is_checked
     eventually("the job is released", async || count(leases).await == 0).await;
     holder.batch_execute("rollback").await.unwrap();
 }
+
+/// Otherwise a job that was claimed in this moment waits for its whole lease.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_stops_also_stops_its_service_of_pull_workers() {
+    let mut server = TestServer::start().await;
+    server.queue.define(&Definition::new("a")).await.unwrap();
+    let worker = server.client(server.queue.tenant("t").await, Role::Worker).await;
+    let claim = json!({"worker_id": "w", "definition_keys": ["a"]});
+    worker.post(CLAIM, &claim).await.expect(200);
+    let database = server.queue.client().await;
+    let dispatchers = async |state: &str| {
+        let query = format!(
+            "select count(*) from windlass.job_workers where metadata ->> 'kind' = 'pull dispatcher' and stopped_at is {state}"
+        );
+        database.query_one(&query, &[]).await.unwrap().get::<_, i64>(0)
+    };
+    assert_eq!(dispatchers("null").await, 1);
+    server.stop().await;
+    assert_eq!((dispatchers("null").await, dispatchers("not null").await), (0, 1));
+}

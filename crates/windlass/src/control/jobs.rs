@@ -1,10 +1,11 @@
 //! Operations on jobs within the caller's transaction: enqueue, cancel, retry, delete; on one job or many.
 
+mod bulk;
 mod list;
 pub(crate) mod search;
 
+pub use bulk::{Bulk, BulkCursor, BulkPage};
 use jiff::Timestamp;
-use serde::Serialize;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -20,7 +21,6 @@ use crate::model::job::state::State;
 use crate::model::new_job::{Enqueued, NewJob};
 use crate::queue::{CheckedRoute, Queue};
 use crate::store;
-use crate::store::bulk::Found;
 use crate::store::enqueue_as::ByCaller;
 use crate::store::keys::BatchKeys;
 use crate::telemetry;
@@ -44,26 +44,6 @@ pub struct CheckedJob<'a> {
     job: &'a NewJob,
     route: CheckedRoute,
 }
-
-/// The result of an operation on many jobs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Bulk {
-    /// The outcome of each job: `canceled`, `requested`, `queued`, `deleted`, `finished`, `missing`, …
-    pub outcomes: Vec<(Uuid, String)>,
-    /// Whether more jobs match than one call changes.
-    pub has_more: bool,
-}
-
-impl Bulk {
-    /// Returns the number of changed jobs.
-    pub fn changed(&self) -> usize {
-        let changes = ["canceled", "requested", "queued", "blocked", "deleted"];
-        self.outcomes.iter().filter(|(_, outcome)| changes.contains(&outcome.as_str())).count()
-    }
-}
-
-/// The maximum number of jobs of one bulk operation, which is one transaction.
-pub(crate) const MAX_AT_ONCE: u16 = 1000;
 
 impl Queue {
     /// Validates a caller's job and finds its route. Call it before [`Queue::act`], never while a transaction is open.
@@ -210,32 +190,6 @@ impl Acting {
         Ok(state)
     }
 
-    /// Cancels the matching jobs, at most a thousand.
-    pub async fn cancel_many(&self, filter: &Filter) -> Result<Bulk> {
-        let (ids, has_more) = self.cancelable(filter).await?;
-        let found = Found { tenant: filter.tenant, jobs: &ids, filter: &filter.recorded() };
-        let outcomes = store::bulk::cancel_many_as(&self.session, &found, &self.actor).await?;
-        self.was_recorded();
-        Ok(Bulk { outcomes, has_more })
-    }
-
-    /// Queues the matching jobs again, at most a thousand; jobs that have not ended are skipped.
-    pub async fn retry_many(&self, filter: &Filter) -> Result<Bulk> {
-        let (ids, has_more) = self.retryable(filter).await?;
-        let found = Found { tenant: filter.tenant, jobs: &ids, filter: &filter.recorded() };
-        let outcomes = store::bulk::retry_many_as(&self.session, &found, &self.actor).await?;
-        self.was_recorded();
-        Ok(Bulk { outcomes, has_more })
-    }
-
-    /// Deletes the matching jobs with their history, in any state, at most a thousand.
-    pub async fn delete_many(&self, filter: &Filter) -> Result<Bulk> {
-        let (ids, has_more) = self.matching(filter).await?;
-        self.purge(filter, &ids).await?;
-        let outcomes = ids.into_iter().map(|id| (id, "deleted".to_owned())).collect();
-        Ok(Bulk { outcomes, has_more })
-    }
-
     /// Deletes the jobs that a filter found. Returns the number of deleted jobs.
     pub(super) async fn purge(&self, filter: &Filter, ids: &[Uuid]) -> Result<u64> {
         let purged = store::job::purge(&self.session, filter.tenant, ids).await?.unsigned_abs();
@@ -251,54 +205,6 @@ impl Acting {
         let after = json!({"filter": filter.recorded(), "changed": purged});
         self.record(Act::new(Action::JobDeleteMany, format!("{purged} jobs")).after(&after)).await?;
         Ok(purged.into())
-    }
-
-    /// The ids of the matching jobs, and whether there are more: those that a deletion would affect.
-    pub async fn matching(&self, filter: &Filter) -> Result<(Vec<Uuid>, bool)> {
-        self.some(filter, MAX_AT_ONCE).await
-    }
-
-    /// The jobs that a cancel would affect. Without a state in the filter, only those that have not ended: otherwise
-    /// the next call would find the jobs that the previous one canceled.
-    pub async fn cancelable(&self, filter: &Filter) -> Result<(Vec<Uuid>, bool)> {
-        self.in_states(filter, &[State::Queued, State::Scheduled, State::Blocked, State::Running]).await
-    }
-
-    /// The jobs that a retry would affect: similarly, only those that have ended.
-    pub async fn retryable(&self, filter: &Filter) -> Result<(Vec<Uuid>, bool)> {
-        self.in_states(filter, &[State::DeadLetter, State::Failed, State::Canceled, State::Succeeded]).await
-    }
-
-    async fn in_states(&self, filter: &Filter, states: &[State]) -> Result<(Vec<Uuid>, bool)> {
-        // If the filter has ids, the result contains each of them, regardless of its state.
-        if filter.state.is_some() || filter.ids.is_some() {
-            return self.matching(filter).await;
-        }
-        let mut ids = Vec::new();
-        for state in states {
-            let room = MAX_AT_ONCE - u16::try_from(ids.len()).unwrap_or(MAX_AT_ONCE);
-            if room == 0 {
-                return Ok((ids, true));
-            }
-            let (found, has_more) = self.some(&filter.clone().state(*state), room).await?;
-            ids.extend(found);
-            if has_more {
-                return Ok((ids, true));
-            }
-        }
-        Ok((ids, false))
-    }
-
-    async fn some(&self, filter: &Filter, most: u16) -> Result<(Vec<Uuid>, bool)> {
-        store::act::plan_as_a_list(&self.session).await?;
-        let filter = filter.clone().limit(most);
-        let (ids, next) = if filter.is_search() {
-            let (ids, next, _) = search::within(&self.session, &filter).await?;
-            (ids, next)
-        } else {
-            store::list::ids_in(&self.session, &filter).await?
-        };
-        Ok((ids, next.is_some()))
     }
 
     fn tenant(&self, job: Uuid) -> Result<Uuid> {

@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use super::share::RoundShare;
 use super::{Round, leader};
-use crate::blocking::{SMALL, by_size};
+use crate::blocking;
 use crate::error::Result;
 use crate::model::event::Pending;
 use crate::model::trigger::{Conditions, MAX_BYTES, MAX_MATCHES};
@@ -92,7 +92,7 @@ async fn decide(queue: &Queue, mut decider: Decider) -> Result<(Vec<DecidedEvent
     let tenant = decider.tenant();
     loop {
         let ids = queue.clone();
-        let (advanced, needed) = by_size(SMALL, move || decider.advance(&ids)).await?;
+        let (advanced, needed) = blocking::run(move || decider.advance(&ids)).await?;
         decider = advanced;
         let Some(key) = needed else { return Ok((decider.decided, decider.is_done)) };
         let route = queue.route(tenant, &key, None, None).await;

@@ -22,3 +22,15 @@ pub(super) async fn patience(database: &Database, duty: &'static str, holder: Uu
     let leads = store::trigger::lead(database, duty, holder, LEASE).await?;
     Ok(if leads.is_some() { Duration::ZERO } else { BEHIND })
 }
+
+/// Whether this holder alone performs the duty for at least this long. For a duty whose cost must not depend on the number of
+/// keepers.
+pub(super) async fn leads(
+    database: &Database,
+    duty: &'static str,
+    holder: Uuid,
+    at_least: Duration,
+) -> Result<bool> {
+    // A lease is written again only in its second half.
+    Ok(store::trigger::lead(database, duty, holder, at_least * 2).await?.is_some())
+}

@@ -11,11 +11,13 @@ use uuid::Uuid;
 
 use super::share::RoundShare;
 use super::{Round, leader};
-use crate::blocking::{SMALL, by_size};
+use crate::blocking::{self, by_size};
 use crate::enqueue::plan::{Plan, check_payload, plan as plan_job};
 use crate::error::Result;
 use crate::model::new_job::NewJob;
-use crate::model::trigger::{Decision, FirePlan, Overlap, Renderer, Trigger, jitter, job_with, plan};
+use crate::model::trigger::{
+    Decision, FirePlan, Overlap, Rendered, Renderer, Trigger, jitter, job_with, plan,
+};
 use crate::queue::{CheckedRoute, Queue};
 use crate::store;
 use crate::store::trigger::{DecidedFires, DueInstant, What};
@@ -85,14 +87,15 @@ async fn decide(
     if share.room().is_none() {
         return Ok(true);
     }
-    let planned = {
+    let planning = {
         let trigger = trigger.clone();
-        let size = if now.duration_since(from) > LONG { SMALL } else { 0 };
-        by_size(size, move || -> Result<FirePlan> {
+        move || -> Result<FirePlan> {
             Ok(plan(&trigger.fields, &trigger.fields.parse_schedule()?, from, now))
-        })
+        }
     };
-    let mut plan = match planned.await {
+    let is_long = now.duration_since(from) > LONG;
+    let planned = if is_long { blocking::run(planning).await } else { planning() };
+    let mut plan = match planned {
         Ok(plan) => plan,
         Err(error) => {
             // This machine may lack a time zone that another has, so the trigger stays due.
@@ -184,11 +187,12 @@ fn rendered(
     let mut jobs = Vec::with_capacity(dues.len());
     for &due in dues {
         let Some(room) = share.room() else { break };
-        let payload = match renderer.as_ref().map_err(Clone::clone).and_then(|all| all.instant(due, room)) {
-            Ok(Some(payload)) => Ok(payload),
-            Ok(None) => break,
-            Err(error) => Err(error),
+        let rendered = match &renderer {
+            Ok(renderer) => renderer.instant(due, room),
+            Err(error) => Some(Rendered::nothing(error.clone())),
         };
+        let Some(Rendered { payload, bytes }) = rendered else { break };
+        share.take(bytes);
         let checked = payload.and_then(|payload| {
             let mut job = job_with(trigger, &payload);
             let delay = jitter(&trigger.fields, trigger.id, due);
@@ -199,8 +203,6 @@ fn rendered(
             check_payload(&job, route.as_ref().map_err(Clone::clone)?)?;
             Ok((job, delay))
         });
-        let bytes = checked.as_ref().ok().and_then(|(job, _)| Some(job.payload_text().ok()?.len()));
-        share.take(bytes.unwrap_or_default());
         jobs.push(checked);
     }
     jobs

@@ -52,6 +52,8 @@ pub struct Filter {
     pub(crate) offset: u16,
     pub(crate) held_by: Option<String>,
     pub(crate) mentions: Option<String>,
+    /// Leaves out the running jobs that were asked to stop, for a cancel.
+    pub(crate) without_cancel_requested: bool,
 }
 
 impl Filter {
@@ -75,6 +77,7 @@ impl Filter {
             offset: 0,
             held_by: None,
             mentions: None,
+            without_cancel_requested: false,
         }
     }
 

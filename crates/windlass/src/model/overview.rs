@@ -48,29 +48,32 @@ impl Summary {
         }
     }
 
+    fn of_mut(&mut self, state: State) -> &mut i64 {
+        match state {
+            State::Queued => &mut self.queued,
+            State::Running => &mut self.running,
+            State::Scheduled => &mut self.scheduled,
+            State::Blocked => &mut self.blocked,
+            State::Succeeded => &mut self.succeeded,
+            State::Failed => &mut self.failed,
+            State::DeadLetter => &mut self.dead_letter,
+            State::Canceled => &mut self.canceled,
+        }
+    }
+
     /// Adds another part: the sum of the counts, and the longer wait.
     pub fn merge(&mut self, part: &Self) {
-        self.queued += part.queued;
-        self.running += part.running;
-        self.scheduled += part.scheduled;
-        self.blocked += part.blocked;
-        self.succeeded += part.succeeded;
-        self.failed += part.failed;
-        self.dead_letter += part.dead_letter;
-        self.canceled += part.canceled;
+        for state in State::ALL {
+            *self.of_mut(state) += part.of(state);
+        }
         let ages = [self.oldest_queued_age_seconds, part.oldest_queued_age_seconds];
         self.oldest_queued_age_seconds = ages.into_iter().flatten().reduce(f64::max);
     }
 
     pub(crate) fn add(&mut self, counts: &Counts) {
-        self.queued += counts.queued;
-        self.running += counts.running;
-        self.scheduled += counts.scheduled;
-        self.blocked += counts.blocked;
-        self.succeeded += counts.succeeded;
-        self.failed += counts.failed;
-        self.dead_letter += counts.dead_letter;
-        self.canceled += counts.canceled;
+        for state in State::ALL {
+            *self.of_mut(state) += counts.of(state);
+        }
     }
 
     pub(crate) fn waiting_since(&mut self, since: Timestamp, now: Timestamp) {

@@ -53,18 +53,35 @@ impl Template {
     }
 
     /// Renders the payload of one event or instant. `values` are the values of the roots. Returns `None` if the result
-    /// has more than `room` bytes, and an error if it has more than any payload may have.
-    pub(crate) fn render(&self, values: &[(&str, &Value)], room: usize) -> Result<Option<Value>> {
+    /// has more than `room` bytes, and an error in it if it has more than any payload may have.
+    pub(crate) fn render(&self, values: &[(&str, &Value)], room: usize) -> Option<Rendered> {
         let most = room.min(MAX_BYTES);
         let mut rendering = Rendering { values, left: most, place: TemplatePath::default() };
         match rendering.node(&self.root) {
-            Ok(rendered) => Ok(Some(rendered)),
-            Err(RenderStop::Refused(error)) => Err(error),
-            Err(RenderStop::Full) if most < MAX_BYTES => Ok(None),
+            Ok(payload) => Some(Rendered { payload: Ok(payload), bytes: most - rendering.left }),
+            Err(RenderStop::Refused(error)) => {
+                Some(Rendered { payload: Err(error), bytes: most - rendering.left })
+            }
+            Err(RenderStop::Full) if most < MAX_BYTES => None,
             Err(RenderStop::Full) => {
-                Err(rendering.place.refuse(format!("renders to more than {MAX_BYTES} bytes")))
+                let error = rendering.place.refuse(format!("renders to more than {MAX_BYTES} bytes"));
+                Some(Rendered { payload: Err(error), bytes: most })
             }
         }
+    }
+}
+
+/// A payload, or why there is none; and the size of what was rendered in both cases. A limit counts all of it: a payload
+/// that is refused later took as much time and memory as one that is accepted.
+pub(crate) struct Rendered {
+    pub(crate) payload: Result<Value>,
+    pub(crate) bytes: usize,
+}
+
+impl Rendered {
+    /// Nothing was rendered, because the template or the schedule is invalid.
+    pub(crate) fn nothing(error: Error) -> Self {
+        Self { payload: Err(error), bytes: 0 }
     }
 }
 

@@ -7,6 +7,7 @@ mod fire;
 mod pattern;
 mod plan;
 
+pub(crate) use super::template::Rendered;
 pub(crate) use conditions::Conditions;
 pub(crate) use fire::{MAX_BYTES, MAX_MATCHES, Match, Renderer, fits, job_with, matched};
 pub(crate) use pattern::{check_name, matches_name};

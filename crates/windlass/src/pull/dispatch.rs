@@ -16,8 +16,9 @@ use uuid::Uuid;
 use super::given::job_of;
 use super::groups::{Arrivals, Groups, MAX, Waiter};
 use super::interest::InterestId;
+use super::known::KnownWorkers;
 use super::leftovers::{Leftover, Leftovers, Refused};
-use super::{Definitions, KnownWorkers, PulledJob};
+use super::{Definitions, PulledJob};
 use crate::error::Result;
 use crate::model::job::claimed::Fence;
 use crate::queue::identity::{hostname, new_worker_id};
@@ -29,7 +30,7 @@ use crate::store::worker::{Claimant, WorkerRegistration};
 use crate::telemetry;
 
 /// How often the lanes are searched without a notification, while a claim waits.
-const POLL: Duration = Duration::from_secs(1);
+pub(super) const POLL: Duration = Duration::from_secs(1);
 /// How often active workers are marked as present, and the dispatcher sends its own heartbeat.
 const TOUCH: Duration = Duration::from_secs(5);
 /// A marked worker is not marked again for this long, or ten thousand of them would be ten thousand writes each time.
@@ -55,6 +56,8 @@ pub(super) struct Dispatcher {
     /// When each worker was last marked as present, and the workers that were active since the last check.
     present: HashMap<i32, Instant>,
     seen: HashSet<i32>,
+    /// How often the lanes are searched without a notification, and when next.
+    poll_interval: Duration,
     look_at: Option<Instant>,
     touch_at: Instant,
     /// The epoch in which the next claim is sent; see [`Claimant`].
@@ -97,11 +100,17 @@ impl Dispatcher {
             draining: HashSet::new(),
             present: HashMap::new(),
             seen: HashSet::new(),
+            poll_interval: POLL,
             look_at: None,
             touch_at: Instant::now() + TOUCH,
             epoch: 0,
             unanswered: None,
         })
+    }
+
+    pub(super) fn poll_interval(mut self, every: Duration) -> Self {
+        self.poll_interval = every;
+        self
     }
 
     pub(super) async fn run(mut self, stop: CancellationToken) {
@@ -184,10 +193,7 @@ impl Dispatcher {
         let now = Instant::now();
         let is_clear = match wake {
             Ok(Wake::Lane(lane)) => self.groups.wake(*lane, now),
-            Ok(Wake::Room(room)) => {
-                self.groups.wake_room(*room, now);
-                true
-            }
+            Ok(Wake::Room(room)) => self.groups.wake_room(*room, now),
             Ok(Wake::Duty(_)) => true,
             Ok(Wake::All) | Err(RecvError::Lagged(_)) => false,
             // The sender lives as long as the service.
@@ -216,7 +222,7 @@ impl Dispatcher {
         self.groups.replace(lanes, now);
         // An enqueue that checked before the dispatcher was marked as waiting sends no notification, and commits a
         // moment later.
-        self.look_at = Some(now + if is_first { POLL / 10 } else { POLL });
+        self.look_at = Some(now + if is_first { POLL / 10 } else { self.poll_interval });
         Ok(())
     }
 

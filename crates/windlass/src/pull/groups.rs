@@ -32,6 +32,10 @@ pub(super) struct Groups {
     lanes: HashMap<i32, PullLane>,
     /// Lanes that were notified and that no group here requests.
     foreign: Foreign,
+    /// The groups with a lane that a running limit applies to.
+    by_room: HashMap<i32, HashSet<InterestId>>,
+    /// Running limits that were notified and apply to no lane of a group here.
+    foreign_rooms: Foreign,
     /// The groups whose lanes must be searched: new ones, those with a claim that does not wait, which must find jobs
     /// whose notification has not arrived yet, and those that were notified of a lane that they do not know.
     fresh: HashSet<InterestId>,
@@ -136,6 +140,7 @@ impl Groups {
 
     fn remove(&mut self, id: InterestId) {
         let Some(group) = self.groups.remove(&id) else { return };
+        self.forget_rooms(id, &group.rooms);
         self.fresh.remove(&id);
         self.hasty.remove(&id);
         let Some(of_tenant) = self.by_tenant.get_mut(&group.interest.tenant) else { return };
@@ -222,8 +227,8 @@ impl Groups {
         for id in self.groups.keys().copied().collect::<Vec<_>>() {
             if let Some(group) = self.group(id) {
                 group.waiters.retain(|waiter| !waiter.is_gone());
-                group.lines.replace(found.remove(&id).unwrap_or_default(), now);
             }
+            self.set_lanes(id, found.remove(&id).unwrap_or_default(), now);
             self.note_use(id);
             self.mark(id);
         }
@@ -234,11 +239,37 @@ impl Groups {
         for id in std::mem::take(&mut self.fresh) {
             if let Some(group) = self.group(id) {
                 let wanted = active.iter().filter(|lane| group.interest.wants(lane));
-                group.lines.replace(wanted.map(PullLane::as_active).collect(), now);
+                let wanted = wanted.map(PullLane::as_active).collect();
+                self.set_lanes(id, wanted, now);
             }
             self.mark(id);
         }
         self.know(active);
+    }
+
+    /// Replaces the lanes of a group, and the running limits that apply to them.
+    fn set_lanes(&mut self, id: InterestId, lanes: Vec<ActiveLane>, now: Instant) {
+        let Some(group) = self.groups.get_mut(&id) else { return };
+        let rooms: HashSet<i32> = lanes.iter().flat_map(|lane| lane.rooms.iter().copied()).collect();
+        group.lines.replace(lanes, now);
+        if group.rooms != rooms {
+            let before = std::mem::replace(&mut group.rooms, rooms.clone());
+            self.forget_rooms(id, &before);
+            for room in rooms {
+                self.by_room.entry(room).or_default().insert(id);
+            }
+        }
+    }
+
+    fn forget_rooms(&mut self, id: InterestId, rooms: &HashSet<i32>) {
+        for room in rooms {
+            if let Some(of_room) = self.by_room.get_mut(room) {
+                of_room.remove(&id);
+                if of_room.is_empty() {
+                    self.by_room.remove(room);
+                }
+            }
+        }
     }
 
     fn know(&mut self, lanes: Vec<PullLane>) {
@@ -262,14 +293,19 @@ impl Groups {
         true
     }
 
-    /// Marks the lanes of a running limit that has room again.
-    pub(super) fn wake_room(&mut self, room: i32, now: Instant) {
-        for id in self.groups.keys().copied().collect::<Vec<_>>() {
+    /// Marks the lanes of a running limit that has room again. Returns false if the lanes must be searched: the limit may
+    /// be newer than the last search.
+    pub(super) fn wake_room(&mut self, room: i32, now: Instant) -> bool {
+        let Some(of_room) = self.by_room.get(&room) else {
+            return self.foreign_rooms.is_believed(room, now);
+        };
+        for id in of_room.iter().copied().collect::<Vec<_>>() {
             if self.group(id).is_some_and(|group| !group.lines.wake_room(room, now)) {
                 self.fresh.insert(id);
             }
             self.mark(id);
         }
+        true
     }
 
     fn wanting(&self, lane: &PullLane) -> Vec<InterestId> {

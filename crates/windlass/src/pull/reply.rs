@@ -1,14 +1,7 @@
 //! The receiving side of a waiting claim. Jobs that were sent to a claim which is dropped before it has received them are
 //! released; the dispatcher cannot know about them.
 
-use tokio::runtime::Handle;
 use tokio::sync::oneshot::Receiver;
-
-use super::{PulledJob, Service};
-use crate::attempt::ending::released;
-use crate::model::job::claimed::Fence;
-use crate::store;
-use crate::telemetry;
 
 pub(super) struct Reply<T: Default, F: Fn(T)> {
     receiver: Receiver<T>,
@@ -39,26 +32,6 @@ impl<T: Default, F: Fn(T)> Drop for Reply<T, F> {
         if let Ok(sent) = self.receiver.try_recv() {
             (self.abandoned)(sent);
         }
-    }
-}
-
-impl Service {
-    /// Releases jobs that no caller receives. If a write fails, the lease of the job expires and the keeper recovers it.
-    pub(super) fn release_all(&self, jobs: &[PulledJob]) {
-        let fences: Vec<Fence> = jobs.iter().filter_map(|job| Fence::decode(&job.fence)).collect();
-        // Without a runtime the process ends.
-        let Ok(runtime) = Handle::try_current() else { return };
-        let database = self.database.clone();
-        let releasing = async move {
-            for fence in fences {
-                let database = database.of_tenant(Some(fence.tenant));
-                let detail = released("the pull worker disconnected before it received the job");
-                if let Err(error) = store::pull::settle(&database, &fence, Some(&detail)).await {
-                    telemetry::database_error("pull", &error);
-                }
-            }
-        };
-        self.releases.spawn_on(releasing, &runtime);
     }
 }
 

@@ -174,16 +174,16 @@ macro_rules! pick_types {
 
 static PICK_NEWEST: Statement = Statement {
     text: include_str!("sql/job/pick_newest.sql"),
-    types: pick_types![INT2, TEXT, TEXT, TEXT, UUID_ARRAY],
+    types: pick_types![INT2, TEXT, TEXT, TEXT, UUID_ARRAY, BOOL],
 };
 static PICK_TAGGED: Statement = Statement {
     text: include_str!("sql/job/pick_tagged.sql"),
-    types: pick_types![INT2, TEXT, TEXT, TEXT, UUID_ARRAY, TEXT],
+    types: pick_types![INT2, TEXT, TEXT, TEXT, UUID_ARRAY, BOOL, TEXT],
 };
 static PICK_QUEUED: Statement =
     Statement { text: include_str!("sql/job/pick_queued.sql"), types: pick_types![INT8] };
 static PICK_RUNNING: Statement =
-    Statement { text: include_str!("sql/job/pick_running.sql"), types: pick_types![] };
+    Statement { text: include_str!("sql/job/pick_running.sql"), types: pick_types![BOOL] };
 static PICK_DEFERRED: Statement =
     Statement { text: include_str!("sql/job/pick_deferred.sql"), types: pick_types![] };
 static PICK_BLOCKED: Statement =
@@ -193,7 +193,7 @@ static PICK_FINISHED: Statement =
 
 static PICK_HELD: Statement = Statement {
     text: include_str!("sql/job/pick_held.sql"),
-    types: &[Type::UUID, Type::UUID, Type::UUID, Type::INT8, Type::TEXT],
+    types: &[Type::UUID, Type::UUID, Type::UUID, Type::INT8, Type::TEXT, Type::BOOL],
 };
 
 pub(super) async fn pick(session: &Session, filter: &Filter) -> Result<Picked> {
@@ -204,7 +204,8 @@ pub(super) async fn pick(session: &Session, filter: &Filter) -> Result<Picked> {
     let (from, below) = (filter.lowest_id(), filter.highest_id());
     let limit = i64::from(filter.limit) + i64::from(filter.offset);
     if let Some(worker) = &filter.held_by {
-        let rows = session.query(&PICK_HELD, &[&filter.tenant, &below, &from, &limit, worker]).await?;
+        let skips = &filter.without_cancel_requested;
+        let rows = session.query(&PICK_HELD, &[&filter.tenant, &below, &from, &limit, worker, skips]).await?;
         return Ok(picked(&rows, filter));
     }
     let source = filter.source.map(crate::model::new_job::Source::code);
@@ -221,8 +222,14 @@ pub(super) async fn pick(session: &Session, filter: &Filter) -> Result<Picked> {
         &filter.created_before,
         &source,
     ];
-    let by_body: [&(dyn ToSql + Sync); 5] =
-        [&state, &filter.subject_type, &filter.subject_id, &filter.correlation_id, &filter.ids];
+    let by_body: [&(dyn ToSql + Sync); 6] = [
+        &state,
+        &filter.subject_type,
+        &filter.subject_id,
+        &filter.correlation_id,
+        &filter.ids,
+        &filter.without_cancel_requested,
+    ];
 
     // The narrowest condition leads. A subject, a correlation id, a tag or a list of ids is narrower than any state.
     let is_narrow = filter.subject_id.is_some() || filter.correlation_id.is_some() || filter.ids.is_some();
@@ -245,7 +252,10 @@ pub(super) async fn pick(session: &Session, filter: &Filter) -> Result<Picked> {
             params.push(&below_place);
             &PICK_QUEUED
         }
-        Some(State::Running) => &PICK_RUNNING,
+        Some(State::Running) => {
+            params.push(&filter.without_cancel_requested);
+            &PICK_RUNNING
+        }
         Some(State::Scheduled) => &PICK_DEFERRED,
         Some(State::Blocked) => &PICK_BLOCKED,
         Some(State::Succeeded | State::Failed | State::DeadLetter | State::Canceled) => {

@@ -119,7 +119,7 @@ async fn create_jobs_in_every_table(queue: &TestQueue, tenant: Uuid) {
     let pull = Pull::start(queue.queue()).await.unwrap();
     let claim = Claim::new(["pulled"]).wait(Duration::from_secs(30)).lease(Duration::from_secs(600));
     let puller = Puller::new("puller").tenant(tenant);
-    assert_eq!(pull.claim(&puller, claim).await.unwrap().len(), 1);
+    assert_eq!(pull.claim(&puller, claim).await.unwrap().deliver().len(), 1);
     pull.stop().await;
     queue.cancel(tenant, hanging.id).await.unwrap();
     let trigger =

@@ -152,24 +152,23 @@ async fn a_dry_run_lists_matching_triggers_and_writes_nothing() {
     assert_eq!(crate::support::everything(&client).await, before);
 }
 
-/// With a real worker, which is notified: no poll interval passes between the event and the run.
+/// With a real worker, which is notified: the keeper and the worker would otherwise check in ten minutes.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_is_dispatched_as_soon_as_it_is_committed() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
-    let slow = windlass::keeper::KeeperSettings::default().dispatch(Duration::from_secs(3));
-    let worker = worker(&queue).keeper(slow).handler(Acting).start().await.unwrap();
+    let slow = windlass::keeper::KeeperSettings::default().dispatch(Duration::from_secs(600));
+    let sleepy = worker(&queue).keeper(slow).poll_interval(Duration::from_secs(600));
+    let worker = sleepy.handler(Acting).start().await.unwrap();
     let new = NewTrigger::event("all", "*", "acting").dedupe_window_seconds(0);
     create(&queue, &new).await;
     let rings =
         "select count(*) from windlass.leader where duty = 'dispatch' and rings_until > clock_timestamp()";
     eventually("the dispatcher waits", async || crate::support::count(&client, rings).await == 1).await;
-    let started = std::time::Instant::now();
     let id = queue.emit(&NewEvent::new("list.created")).await.unwrap().id;
     eventually("it is dispatched", async || !event(&queue, id).await.is_pending).await;
     let made = event(&queue, id).await.triggers[0].job_id.unwrap();
     until(&client, made, "succeeded").await;
-    assert!(started.elapsed() < Duration::from_millis(1500), "{:?}", started.elapsed());
     worker.stop().await.unwrap();
 }
 

@@ -1,7 +1,5 @@
 //! The log of a run: followed while it runs, in order, with resume, within bounds, by its own tenant only.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use uuid::Uuid;
@@ -35,18 +33,18 @@ impl Handler for Talk {
     }
 }
 
+/// The handler waits for the next line, so each one is read while the job runs. How soon is the sum of two intervals: see
+/// `control/logs.rs`.
 #[tokio::test]
-async fn lines_reach_a_reader_within_a_second_in_order_and_with_resume() {
+async fn lines_reach_a_reader_while_the_job_runs_in_order_and_with_resume() {
     let queue = TestQueue::create().await;
     let (talk, say) = Talk::new();
     let worker = worker(&queue).handler(talk).start().await.unwrap();
     let job = queue.enqueue(&NewJob::new("talk")).await.unwrap().id;
     let mut follower = queue.follow_log(DEFAULT_TENANT, job, LogPosition::default());
     for n in 0..3 {
-        let said_at = Instant::now();
         say.send(format!("line {n}")).unwrap();
         let chunks = follower.next().await.unwrap().unwrap();
-        assert!(said_at.elapsed() < Duration::from_secs(1), "{:?}", said_at.elapsed());
         let text: String = chunks.iter().map(|chunk| chunk.text.as_str()).collect();
         assert_eq!(text, format!("line {n}\n"));
         assert_eq!(chunks[0].stream, LogStream::Log);

@@ -3,6 +3,7 @@
 mod access;
 mod audit;
 mod blocked_changes;
+mod bulk;
 mod citus;
 mod claim;
 mod cliffs;

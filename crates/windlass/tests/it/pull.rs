@@ -38,7 +38,7 @@ pub(super) async fn start() -> (TestQueue, Pull) {
 }
 
 pub(super) async fn take_one(pull: &Pull) -> PulledJob {
-    let mut jobs = pull.claim(&anyone(), claim(&["pulled"])).await.unwrap();
+    let mut jobs = pull.claim(&anyone(), claim(&["pulled"])).await.unwrap().deliver();
     assert_eq!(jobs.len(), 1);
     jobs.remove(0)
 }

@@ -324,6 +324,29 @@ async fn a_dry_run_is_bounded_like_a_dispatch_and_one_at_a_time_per_tenant() {
     assert_eq!(other.dry_run(&event).await.unwrap().len(), 60, "the first one is over");
 }
 
+/// A-180: a payload that the definition refuses is shown too, so it counts.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dry_run_counts_the_payloads_that_the_definition_refuses() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    queue.define(&Definition::new("held")).await.unwrap();
+    let template = json!({"all": "{{event.b}}"});
+    create(&queue, &NewTrigger::event("first", "load.*", "held").payload_template(template)).await;
+    let copy = "insert into windlass.job_triggers select (jsonb_populate_record(t, jsonb_build_object('id', gen_random_uuid()))).*
+        from windlass.job_triggers t, generate_series(1, 39)";
+    client.execute(copy, &[]).await.unwrap();
+    let refusing = json!({"properties": {"all": {"maxLength": 10}}});
+    queue.define(&Definition::new("held").arg_schema(refusing)).await.unwrap();
+    let event = NewEvent::new("load.tick").payload(&json!({"b": "x".repeat(900_000)}));
+    let would = queue.look(Reach::Tenant(DEFAULT_TENANT)).await.unwrap().dry_run(&event).await.unwrap();
+    assert_eq!(would.len(), 40, "each one is named");
+    assert!(would.iter().all(|one| one.reason.is_some()), "all are refused");
+    let bytes: usize =
+        would.iter().filter_map(|one| one.payload.as_ref()).map(|payload| payload.to_string().len()).sum();
+    assert!((7 << 20..=8 << 20).contains(&bytes), "{bytes}");
+    assert!(would.last().unwrap().reason.as_deref().unwrap().starts_with("not rendered"));
+}
+
 /// The definition keeps jobs for a day; the loud tenant held one that is older, and the quiet tenant has its own rule.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_released_hold_resets_no_other_tenants_rule() {

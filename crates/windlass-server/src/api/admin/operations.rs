@@ -158,9 +158,6 @@ async fn set_draining(
     Segment(worker_id): Segment,
     is_draining: bool,
 ) -> Result<Json<WorkerState>, Problem> {
-    if worker_id.contains('\0') {
-        return Err(Problem::not_found("worker"));
-    }
     let acting = app.queue().act(caller.global_reach(), &caller.actor()).await?;
     acting.set_draining(&worker_id, is_draining).await?;
     acting.commit().await?;

@@ -161,9 +161,9 @@ pub(crate) async fn read(
     Id(id): Id,
 ) -> Result<Json<Tenant>, Problem> {
     let looking = app.queue().look(caller.global_reach()).await?;
-    let found = looking.tenants().await?.into_iter().find(|tenant| tenant.id == id);
+    let found = looking.tenant_record(id).await?;
     looking.end().await?;
-    found.map(Json).ok_or_else(|| Problem::not_found("tenant"))
+    Ok(Json(found))
 }
 
 /// Create a tenant

@@ -6,7 +6,7 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
-use windlass::admin::Bulk;
+use windlass::admin::{Bulk, BulkCursor};
 use windlass::job::Filter;
 
 use super::filter::FilterBody;
@@ -23,6 +23,8 @@ pub(crate) struct BulkBody {
     /// The conditions. An empty filter matches every job.
     #[serde(default, deserialize_with = "object")]
     filter: Option<FilterBody>,
+    /// The `next_cursor` of the previous call with this filter.
+    cursor: Option<String>,
     /// Only report the matching jobs; change nothing.
     #[serde(default)]
     dry_run: bool,
@@ -36,8 +38,11 @@ pub(crate) struct BulkResponse {
     matched: usize,
     /// The number of changed jobs.
     changed: usize,
-    /// More jobs match than one call can change: call again.
+    /// More jobs match than one call can change: call again with `next_cursor`.
     has_more: bool,
+    /// Give it as `cursor` to continue. A job is then processed once, even if it still matches: a running job that was asked to
+    /// stop, or a job that could not be retried.
+    next_cursor: Option<String>,
     results: Vec<BulkResult>,
 }
 
@@ -96,22 +101,29 @@ async fn run(
     caller: Caller,
     body: Body<BulkBody>,
 ) -> Result<Json<BulkResponse>, Problem> {
+    let from = match &body.value.cursor {
+        Some(text) => {
+            let invalid = |_| Problem::invalid("/cursor", "must be the next_cursor of the previous call");
+            Some(text.parse::<BulkCursor>().map_err(invalid)?)
+        }
+        None => None,
+    };
     let (filter, named) = which(body.value.ids, body.value.filter, &caller)?;
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
     if body.value.dry_run {
-        let (ids, has_more) = match verb {
-            Verb::Cancel => acting.cancelable(&filter).await?,
-            Verb::Retry => acting.retryable(&filter).await?,
-            Verb::Delete => acting.matching(&filter).await?,
+        let page = match verb {
+            Verb::Cancel => acting.cancelable(&filter, from).await?,
+            Verb::Retry => acting.retryable(&filter, from).await?,
+            Verb::Delete => acting.matching(&filter, from).await?,
         };
-        let outcomes = ids.into_iter().map(|id| (id, "matched".to_owned())).collect();
+        let outcomes = page.ids.into_iter().map(|id| (id, "matched".to_owned())).collect();
         // A dry run changes nothing, so nothing is committed or audited.
-        return Ok(Json(response(&Bulk { outcomes, has_more }, named.as_deref(), true)));
+        return Ok(Json(response(&Bulk { outcomes, next: page.next }, named.as_deref(), true)));
     }
     let bulk = match verb {
-        Verb::Cancel => acting.cancel_many(&filter).await?,
-        Verb::Retry => acting.retry_many(&filter).await?,
-        Verb::Delete => acting.delete_many(&filter).await?,
+        Verb::Cancel => acting.cancel_many(&filter, from).await?,
+        Verb::Retry => acting.retry_many(&filter, from).await?,
+        Verb::Delete => acting.delete_many(&filter, from).await?,
     };
     acting.commit().await?;
     Ok(Json(response(&bulk, named.as_deref(), false)))
@@ -144,5 +156,6 @@ fn response(bulk: &Bulk, named: Option<&[Uuid]>, dry_run: bool) -> BulkResponse 
         }
     }
     let changed = if dry_run { 0 } else { bulk.changed() };
-    BulkResponse { dry_run, matched, changed, has_more: bulk.has_more && named.is_none(), results }
+    let next_cursor = bulk.next.filter(|_| named.is_none()).map(|next| next.to_string());
+    BulkResponse { dry_run, matched, changed, has_more: next_cursor.is_some(), next_cursor, results }
 }

@@ -9,12 +9,12 @@ use futures_util::stream::{self, Stream, StreamExt};
 use windlass::job::{LogChunk, LogPosition};
 
 use crate::auth::Caller;
-use crate::http::{App, Change, Follower, Id, More, Problem, Standing, changes, revoked};
+use crate::http::{App, Change, Follower, Id, More, Problem, Standing, changes, failed, revoked};
 
 /// Follow the log of a job
 ///
 /// Sends server-sent events `chunk` with `{position, stream, at, text}`, from the beginning or after `Last-Event-ID`, until the
-/// job has ended; then `end`. The last event is `revoked` if the credential loses access.
+/// job has ended; then `end`. The last event is `revoked` if the credential loses access, and `error` if the log cannot be read.
 #[utoipa::path(get, path = "/api/v1/jobs/{job_id}/logs", tag = "jobs",
     params(("job_id" = Uuid, Path), ("Last-Event-ID" = Option<String>, Header, description = "The id of the last received event")),
     responses((status = 200, content_type = "text/event-stream", body = String)))]
@@ -39,6 +39,7 @@ pub(crate) async fn logs(
             More::Chunks(chunks) => Some((chunks.iter().map(event).collect(), Some(follower))),
             More::Over => Some((vec![Event::default().event("end").data("{}")], None)),
             More::Revoked(problem) => Some((vec![revoked(&problem)], None)),
+            More::Failed(problem) => Some((vec![failed(&problem)], None)),
         }
     });
     let events = stream::iter([first.iter().map(event).collect::<Vec<_>>()]).chain(rest);

@@ -96,8 +96,7 @@ impl Act {
         Ok(failed.unwrap_or(Exit::Success))
     }
 
-    /// One call changes at most a thousand jobs. Changed jobs no longer match, so the next call finds others. A running job that
-    /// was asked to stop still matches, so the loop ends with a call that finds no new job.
+    /// One call changes at most a thousand jobs; the next one continues after them.
     async fn run_many(
         &self,
         global: &Global,
@@ -107,18 +106,17 @@ impl Act {
     ) -> Result<Exit, Failure> {
         body["dry_run"] = json!(self.dry_run);
         let (mut matched, mut changed) = (0, 0);
-        let mut seen = std::collections::HashSet::new();
         loop {
             let response = client.post(&format!("/api/v1/jobs/{verb}"), body.clone()).await?;
             let count = |key: &str| print::at(&response, key).as_u64().unwrap_or(0);
             matched += count("matched");
             changed += count("changed");
-            let ids = print::at(&response, "results").as_array().into_iter().flatten();
-            let is_new = ids.filter(|one| seen.insert(print::text(print::at(one, "id")))).count() > 0;
-            let has_more = print::at(&response, "has_more") == true;
-            if has_more && count("changed") > 0 && is_new {
+            let next = print::at(&response, "next_cursor");
+            if next.is_string() && !self.dry_run {
+                body["cursor"] = next.clone();
                 continue;
             }
+            let has_more = next.is_string();
             if global.json {
                 print::json(
                     &json!({"dry_run": self.dry_run, "matched": matched, "changed": changed, "has_more": has_more}),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::blocking::{SMALL, by_size};
+use crate::blocking;
 use crate::control::payload::PayloadRules;
 use crate::control::transaction::Reading;
 use crate::control::triggers::hidden;
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::model::event::NewEvent;
 use crate::model::event::Pending;
 use crate::model::record::WouldFire;
-use crate::model::trigger::{self, MAX_BYTES, MAX_MATCHES, Renderer, Trigger, TriggerType};
+use crate::model::trigger::{self, MAX_BYTES, MAX_MATCHES, Rendered, Renderer, Trigger, TriggerType};
 use crate::store;
 
 /// The number of triggers per query.
@@ -45,7 +45,7 @@ impl Reading {
             }
             // It holds the slot of the tenant until it is done, even if the caller no longer waits for the result.
             let held = Arc::clone(&slot);
-            trial = by_size(SMALL, move || {
+            trial = blocking::run(move || {
                 let _held = held;
                 trial.with(&page)
             })
@@ -89,30 +89,28 @@ impl Trial {
         let left = (MAX_BYTES as usize).saturating_sub(self.bytes);
         let is_over = self.tried >= MAX_MATCHES || left == 0;
         let rendered = if is_over {
-            Ok(None)
+            None
         } else {
-            Renderer::of(trigger).and_then(|renderer| renderer.event(&self.event, left))
-        };
-        let rendered = match rendered {
-            Ok(Some(rendered)) => Ok(rendered),
-            Ok(None) => {
-                // The others are not tried, so that no more than the limit is ever rendered.
-                self.bytes = MAX_BYTES as usize;
-                one.reason =
-                    Some("not rendered: a dry run renders at most 500 payloads and 8 MiB".to_owned());
-                return Ok(one);
+            match Renderer::of(trigger) {
+                Ok(renderer) => renderer.event(&self.event, left),
+                Err(error) => Some(Rendered::nothing(error)),
             }
-            Err(error) => Err(error),
+        };
+        let Some(Rendered { payload, bytes }) = rendered else {
+            // The others are not tried, so that no more than the limit is ever rendered.
+            self.bytes = MAX_BYTES as usize;
+            one.reason = Some("not rendered: a dry run renders at most 500 payloads and 8 MiB".to_owned());
+            return Ok(one);
         };
         self.tried += 1;
-        let job = rendered.as_ref().map_err(Error::clone).map(|payload| trigger::job_with(trigger, payload));
+        self.bytes += bytes;
+        let job = payload.as_ref().map_err(Error::clone).map(|payload| trigger::job_with(trigger, payload));
         let checked = match (job, self.rules.get(key)) {
             (Ok(job), Some(rules)) => rules.check(job),
             (job, _) => job,
         };
         let made = trigger::matched(Uuid::nil(), trigger, checked)?.made;
-        self.bytes += made.as_ref().map_or(0, |made| made.payload.len());
-        one.payload = rendered.ok().map(|payload| hidden(trigger, &payload));
+        one.payload = payload.ok().map(|payload| hidden(trigger, &payload));
         one.reason = made.err();
         Ok(one)
     }

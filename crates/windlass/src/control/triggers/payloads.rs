@@ -2,13 +2,14 @@
 //! depends on the template and not on the request, which names only a trigger and a range.
 
 use jiff::Timestamp;
+use serde_json::Value;
 
-use crate::blocking::{SMALL, by_size};
+use crate::blocking;
 use crate::control::payload::PayloadRules;
 use crate::error::{Error, Result};
 use crate::model::event::Pending;
 use crate::model::new_job::NewJob;
-use crate::model::trigger::{MAX_BYTES, Renderer, Trigger, job_with};
+use crate::model::trigger::{MAX_BYTES, Rendered, Renderer, Trigger, job_with};
 use crate::queue::slots::SlotGuard;
 
 /// The payloads of one backfill have at most this many bytes together. No more are ever rendered.
@@ -23,18 +24,17 @@ pub(super) async fn of_instants(
     slot: SlotGuard,
 ) -> Result<Vec<String>> {
     let trigger = trigger.clone();
-    by_size(SMALL, move || {
+    blocking::run(move || {
         let _slot = slot;
         let renderer = Renderer::of(&trigger)?;
         let mut left = MOST;
         let mut payloads = Vec::with_capacity(dues.len());
         for due in &dues {
-            let Some(rendered) = renderer.instant(*due, left)? else {
+            let Some(rendered) = renderer.instant(*due, left) else {
                 return Err(too_large(dues.len(), payloads.len(), MOST - left));
             };
-            let payload = rules.check(job_with(&trigger, &rendered))?.payload_text()?.to_owned();
-            left = left.saturating_sub(payload.len());
-            payloads.push(payload);
+            left = left.saturating_sub(rendered.bytes);
+            payloads.push(rules.check(job_with(&trigger, &rendered.payload?))?.payload_text()?.to_owned());
         }
         Ok(payloads)
     })
@@ -54,9 +54,9 @@ fn too_large(instants: usize, rendered: usize, bytes: usize) -> Error {
 /// Returns the checked payload of a schedule that is run at this instant.
 pub(super) async fn of_instant(trigger: &Trigger, rules: PayloadRules, due: Timestamp) -> Result<String> {
     let trigger = trigger.clone();
-    let job = by_size(SMALL, move || {
-        let rendered = Renderer::of(&trigger)?.instant(due, usize::MAX)?;
-        rules.check(job_with(&trigger, &rendered.unwrap_or_default()))
+    let job = blocking::run(move || {
+        let rendered = Renderer::of(&trigger)?.instant(due, usize::MAX);
+        rules.check(job_with(&trigger, &payload_of(rendered)?))
     });
     job.await?.payload_text().map(str::to_owned)
 }
@@ -68,9 +68,14 @@ pub(in crate::control) async fn job_of_event(
     event: Pending,
 ) -> Result<NewJob> {
     let trigger = trigger.clone();
-    by_size(SMALL, move || {
-        let rendered = Renderer::of(&trigger)?.event(&event, usize::MAX)?;
-        rules.check(job_with(&trigger, &rendered.unwrap_or_default()))
+    blocking::run(move || {
+        let rendered = Renderer::of(&trigger)?.event(&event, usize::MAX);
+        rules.check(job_with(&trigger, &payload_of(rendered)?))
     })
     .await
+}
+
+/// The payload of a rendering with unlimited room, which always has one or an error.
+fn payload_of(rendered: Option<Rendered>) -> Result<Value> {
+    rendered.map_or_else(|| Ok(Value::default()), |rendered| rendered.payload)
 }

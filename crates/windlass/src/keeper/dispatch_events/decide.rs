@@ -11,7 +11,9 @@ use crate::error::Result;
 use crate::keeper::share::RoundShare;
 use crate::model::event::Pending;
 use crate::model::new_job::NewJob;
-use crate::model::trigger::{Conditions, Match, Renderer, Trigger, job_with, matched, matches_name};
+use crate::model::trigger::{
+    Conditions, Match, Rendered, Renderer, Trigger, job_with, matched, matches_name,
+};
 use crate::queue::{CheckedRoute, Queue};
 use crate::store::event::{DecidedEvent, Triggers};
 use crate::store::trigger::Unreadable;
@@ -46,7 +48,8 @@ struct ParsedTrigger {
 /// What a step of the decision found at one trigger.
 enum AtTrigger {
     NoMatch,
-    Match(Match),
+    /// A match, and the size of what was rendered for it.
+    Match(Match, usize),
     /// The share of the tenant has no room for it.
     NoRoom,
     /// The route of this definition is needed first.
@@ -96,8 +99,8 @@ impl Decider {
                         return Ok((self, None));
                     }
                     AtTrigger::NoMatch => {}
-                    AtTrigger::Match(one) => {
-                        self.share.take(one.made.as_ref().map_or(0, |made| made.payload.len()));
+                    AtTrigger::Match(one, bytes) => {
+                        self.share.take(bytes);
                         self.matches.push(one);
                     }
                 }
@@ -137,7 +140,7 @@ impl Decider {
                 return Ok(match (failed(bad, event), self.share.room()) {
                     (None, _) => AtTrigger::NoMatch,
                     (Some(_), None) => AtTrigger::NoRoom,
-                    (Some(one), Some(_)) => AtTrigger::Match(one),
+                    (Some(one), Some(_)) => AtTrigger::Match(one, 0),
                 });
             }
         };
@@ -152,12 +155,13 @@ impl Decider {
             return Ok(AtTrigger::Needs(fields.definition_key.clone()));
         };
         let renderer = known.renderer.get_or_insert_with(|| Renderer::of(&known.trigger));
-        let checked = match renderer.as_ref().map_err(Clone::clone).and_then(|all| all.event(event, room)) {
-            Ok(Some(payload)) => checked(job_with(&known.trigger, &payload), route),
-            Ok(None) => return Ok(AtTrigger::NoRoom),
-            Err(error) => Err(error),
+        let rendered = match renderer {
+            Ok(renderer) => renderer.event(event, room),
+            Err(error) => Some(Rendered::nothing(error.clone())),
         };
-        Ok(AtTrigger::Match(matched(queue.new_id(), &known.trigger, checked)?))
+        let Some(Rendered { payload, bytes }) = rendered else { return Ok(AtTrigger::NoRoom) };
+        let checked = payload.and_then(|payload| checked(job_with(&known.trigger, &payload), route));
+        Ok(AtTrigger::Match(matched(queue.new_id(), &known.trigger, checked)?, bytes))
     }
 }
 

@@ -9,8 +9,10 @@ const ROOTS: [&str; 2] = ["event", "meta"];
 fn render(template: Value, event: Value) -> Result<Value, String> {
     let meta = json!({"name": "list.created"});
     Template::parse(&template, &ROOTS)
-        .and_then(|template| template.render(&[("event", &event), ("meta", &meta)], usize::MAX))
-        .map(|rendered| rendered.expect("there is room for any payload"))
+        .and_then(|template| {
+            let rendered = template.render(&[("event", &event), ("meta", &meta)], usize::MAX);
+            rendered.expect("there is room for any payload").payload
+        })
         .map_err(|error| error.to_string())
 }
 
@@ -110,11 +112,27 @@ fn rendering_stops_at_exactly_the_bytes_that_there_is_room_for() {
     let template = json!({"fix\"ed": [1, null, "x\ty", {}, []], "text": "<{{event.text}}> {{event.size}} {{event.yes}}",
         "{{": "{{event.list}}", "default": "{{event.none | default([\"\\\\\"])}}", "whole": "{{event.text}}"});
     let parsed = Template::parse(&template, &ROOTS).unwrap();
-    let render = |room| parsed.render(&[("event", &event)], room).unwrap();
-    let bytes = render(usize::MAX).unwrap().to_string().len();
-    assert!(render(bytes).is_some());
-    assert_eq!(render(bytes - 1), None);
-    assert_eq!(render(0), None);
+    let render = |room| parsed.render(&[("event", &event)], room);
+    let rendered = render(usize::MAX).unwrap();
+    assert_eq!(rendered.payload.unwrap().to_string().len(), rendered.bytes);
+    assert!(render(rendered.bytes).is_some());
+    assert!(render(rendered.bytes - 1).is_none());
+    assert!(render(0).is_none());
+}
+
+/// A-180: what was built before the error is counted too.
+#[test]
+fn a_rendering_that_fails_reports_what_it_rendered() {
+    let event = json!({"text": "x".repeat(600_000)});
+    for (template, bytes) in [
+        (json!(["{{event.text}}", "{{event.none}}"]), 600_000),
+        (json!(["{{event.text}}", "{{event.text}}"]), 1 << 20),
+    ] {
+        let rendered =
+            Template::parse(&template, &ROOTS).unwrap().render(&[("event", &event)], usize::MAX).unwrap();
+        assert!(rendered.payload.is_err());
+        assert!((bytes..=bytes + 10).contains(&rendered.bytes), "{}", rendered.bytes);
+    }
 }
 
 proptest! {

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::model::cron::Schedule;
 use crate::model::event::Pending;
 use crate::model::new_job::NewJob;
-use crate::model::template::Template;
+use crate::model::template::{Rendered, Template};
 use crate::text;
 
 /// The limits of one dispatch round, or of one dry run: jobs, and bytes of payloads. A backfill has the same limit of
@@ -100,7 +100,7 @@ impl Renderer {
     }
 
     /// Renders the payload for an event.
-    pub(crate) fn event(&self, event: &Pending, room: usize) -> Result<Option<Value>> {
+    pub(crate) fn event(&self, event: &Pending, room: usize) -> Option<Rendered> {
         let meta = json!({"id": event.id, "name": event.name, "emitted_at": event.emitted_at});
         let Self { trigger, tenant, .. } = self;
         let values =
@@ -109,7 +109,7 @@ impl Renderer {
     }
 
     /// Renders the payload for one instant.
-    pub(crate) fn instant(&self, due: Timestamp, room: usize) -> Result<Option<Value>> {
+    pub(crate) fn instant(&self, due: Timestamp, room: usize) -> Option<Rendered> {
         let local = self
             .schedule
             .as_ref()

@@ -1,6 +1,6 @@
 //! The waiting claims with one request.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -17,6 +17,8 @@ pub(in crate::pull) struct Group {
     pub(super) interest: Arc<Interest>,
     pub(in crate::pull) waiters: VecDeque<Waiter>,
     pub(in crate::pull) lines: Lines,
+    /// The running limits of its lanes.
+    pub(super) rooms: HashSet<i32>,
     pub(in crate::pull) backlog: Backlog,
     /// How many jobs are claimed for it at once: fewer while they are large.
     pub(in crate::pull) most: usize,
@@ -33,6 +35,7 @@ impl Group {
             interest,
             waiters: VecDeque::new(),
             lines: Lines::new(),
+            rooms: HashSet::new(),
             backlog: Backlog::default(),
             most: MAX,
             last_used: now,

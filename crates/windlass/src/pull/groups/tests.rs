@@ -152,3 +152,32 @@ fn a_check_names_a_bounded_number_of_definitions() {
     }
     assert_eq!(groups.keys(), None);
 }
+
+/// what a notification of a running limit costs, in visits of groups.
+fn visits_of_a_room(groups_of_loud: usize) -> usize {
+    let (places, mut groups, now) = (Places::default(), Groups::default(), Instant::now());
+    let mut callers = Vec::new();
+    for n in 0..groups_of_loud {
+        let (waiter, caller) = claim(&places, None, &format!("made up {n}"), WAITS);
+        groups.add(waiter, now);
+        callers.push(caller);
+    }
+    let (waiter, _caller) = claim(&places, Some(QUIET), "real", WAITS);
+    groups.add(waiter, now);
+    groups.replace(vec![PullLane { rooms: vec![5], ..lane(7, QUIET, "real") }], now);
+    groups.turn();
+    groups.visits = 0;
+    assert!(groups.wake_room(5, now));
+    assert_eq!(groups.turn().len(), 1, "its group has a turn");
+    let visits = groups.visits;
+    assert!(!groups.wake_room(6, now), "a limit that is not known may be new");
+    assert!(groups.wake_room(6, now), "and is not after the search that found nothing");
+    groups.replace(Vec::new(), now);
+    assert!(groups.by_room.is_empty());
+    visits
+}
+
+#[test]
+fn the_work_of_a_running_limit_does_not_grow_with_the_groups_of_others() {
+    assert_eq!(visits_of_a_room(10), visits_of_a_room(5_000));
+}

@@ -62,17 +62,21 @@ impl Session {
         statement: &Statement,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Rows> {
-        let Some(patience) = self.patience else {
-            self.is_asking.store(true, Ordering::Relaxed);
-            let result = self.query_once(bytes, statement, params).await;
-            self.is_asking.store(false, Ordering::Relaxed);
-            return result;
+        // If this future is dropped meanwhile, it stays set, and the connection does not return to the pool.
+        self.is_asking.store(true, Ordering::Relaxed);
+        let asking = self.query_once(bytes, statement, params);
+        let result = match self.patience {
+            None => asking.await,
+            Some(patience) => match tokio::time::timeout(patience, asking).await {
+                Ok(result) => result,
+                Err(_) => {
+                    self.give_up().await;
+                    Err(Error::unanswered())
+                }
+            },
         };
-        let result = tokio::time::timeout(patience, self.query_once(bytes, statement, params)).await;
-        if result.is_err() {
-            self.give_up().await;
-        }
-        result.unwrap_or_else(|_| Err(Error::unanswered()))
+        self.is_asking.store(false, Ordering::Relaxed);
+        result
     }
 
     async fn query_once(

@@ -140,6 +140,28 @@ async fn templates_that_expand_are_rendered_up_to_a_tenants_share_and_no_further
     assert_eq!(count(&client, &pending).await, 6, "the outbox contains their progress");
 }
 
+/// a payload that the definition refuses took as long to render as one that it accepts.
+#[tokio::test(flavor = "multi_thread")]
+async fn refused_payloads_use_up_a_tenants_share_of_the_dispatch() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    triggers(&queue, &client, json!({"z": "{{event.z}}"}), 29).await;
+    let refusing = json!({"properties": {"z": {"maxLength": 10}}});
+    queue.define(&Definition::new("held").arg_schema(refusing)).await.unwrap();
+    let large = json!({"z": "x".repeat(720_000)});
+    queue.emit(&NewEvent::new("load.tick").payload(&large)).await.unwrap();
+
+    let keeper = keeper(&queue);
+    keeper.run_once(Duty::Dispatch).await.unwrap();
+    let refused = "select count(*) from windlass.event_dispatch where outcome = 'failed'";
+    let first = count(&client, refused).await;
+    assert!((1..=3).contains(&first), "{first} payloads of 720 KB in one round");
+    while count(&client, "select count(*) from windlass.event_pending").await > 0 {
+        keeper.run_once(Duty::Dispatch).await.unwrap();
+    }
+    assert_eq!(count(&client, refused).await, 30, "each one is recorded");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rejected_event_is_skipped_and_the_rest_continues() {
     let queue = TestQueue::create().await;

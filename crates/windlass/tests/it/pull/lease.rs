@@ -5,9 +5,9 @@ use std::time::Duration;
 use uuid::Uuid;
 use windlass::job::{Fence, OnTimeout, State};
 use windlass::keeper::Duty;
-use windlass::pull::{Beat, Held};
-use windlass::{DEFAULT_TENANT, Definition, Done, Failure, NewJob};
-use windlass_testing::eventually;
+use windlass::pull::{Beat, Held, Pull};
+use windlass::{DEFAULT_TENANT, Definition, Done, Failure, NewJob, Queue};
+use windlass_testing::{TestQueue, eventually, settings, until_a_session_waits};
 
 use super::{anyone, claim, start, take_one};
 use crate::support::{attempts, count, everything, job, keeper, soon, status};
@@ -23,7 +23,7 @@ async fn a_write_with_another_fence_is_lease_lost_and_changes_nothing() {
         queue.enqueue(&NewJob::new("pulled")).await.unwrap().id,
         queue.enqueue(&NewJob::new("pulled")).await.unwrap().id,
     );
-    let jobs = pull.claim(&anyone(), claim(&["pulled"])).await.unwrap();
+    let jobs = pull.claim(&anyone(), claim(&["pulled"])).await.unwrap().deliver();
     let fence_of = |id: Uuid| jobs.iter().find(|job| job.id == id).unwrap().fence.clone();
     let (own, others) = (fence_of(first), fence_of(second));
     let fence = Fence::decode(&own).unwrap();
@@ -57,7 +57,7 @@ async fn a_write_with_another_fence_is_lease_lost_and_changes_nothing() {
     pull.stop().await;
 }
 
-async fn lost_in_every_call(pull: &windlass::pull::Pull, job: Uuid, fence: &str) {
+async fn lost_in_every_call(pull: &Pull, job: Uuid, fence: &str) {
     let (puller, beat) = (anyone(), Beat::default().percent(Some(1.0)).message(Some("x".to_owned())));
     assert_eq!(pull.heartbeat(&puller, job, fence, &beat).await.unwrap(), Held::LeaseLost, "{fence}");
     assert_eq!(pull.complete(&puller, job, fence, Done::new()).await.unwrap(), Held::LeaseLost, "{fence}");
@@ -124,7 +124,7 @@ async fn a_job_without_heartbeats_is_lost_while_its_worker_lives() {
         queue.enqueue(&NewJob::new("pulled")).await.unwrap();
     }
     let short = claim(&["pulled"]).lease(Duration::from_secs(1)).limit(2);
-    let jobs = pull.claim(&anyone(), short).await.unwrap();
+    let jobs = pull.claim(&anyone(), short).await.unwrap().deliver();
     let [silent, alive] = &jobs[..] else { panic!("two are queued") };
     let keeper = keeper(&queue);
     eventually("the one without heartbeats is recovered", async || {
@@ -210,5 +210,35 @@ async fn a_pull_worker_that_vanished_is_closed_and_may_return() {
         count(&client, "select count(*) from windlass.job_workers where worker_id like '%@%'").await,
         1
     );
+    pull.stop().await;
+}
+
+/// The connection of a canceled call does not serve the next one: that would wait for the statement of the first.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_heartbeat_whose_caller_disconnects_delays_no_other() {
+    let queue = TestQueue::create().await;
+    queue.define(&Definition::new("pulled")).await.unwrap();
+    let one_connection = Queue::connect(settings(queue.url()).connections(1)).await.unwrap();
+    let pull = Pull::start(&one_connection).await.unwrap();
+    for _ in 0..2 {
+        queue.enqueue(&NewJob::new("pulled")).await.unwrap();
+    }
+    let jobs = pull.claim(&anyone(), claim(&["pulled"])).await.unwrap().deliver();
+    let [stuck, other] = &jobs[..] else { panic!("two are queued") };
+    let mut client = queue.client().await;
+    let tx = client.transaction().await.unwrap();
+    tx.query_one("select from windlass.pull_lease where job_id = $1 for update", &[&stuck.id])
+        .await
+        .unwrap();
+    let beating = tokio::spawn({
+        let (pull, id, fence) = (pull.clone(), stuck.id, stuck.fence.clone());
+        async move { pull.heartbeat(&anyone(), id, &fence, &Beat::default()).await }
+    });
+    until_a_session_waits(&queue.client().await).await;
+    beating.abort();
+    assert!(beating.await.unwrap_err().is_cancelled());
+    let beaten = pull.heartbeat(&anyone(), other.id, &other.fence, &Beat::default()).await.unwrap();
+    assert!(matches!(beaten, Held::Held(_)));
+    tx.rollback().await.unwrap();
     pull.stop().await;
 }

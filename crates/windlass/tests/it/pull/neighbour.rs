@@ -90,13 +90,41 @@ async fn made_up_names_and_hang_ups_of_one_tenant_keep_no_claim_of_another_waiti
     });
     for _ in 0..20 {
         let id = queue.enqueue(&NewJob::new("pulled").tenant(quiet)).await.unwrap().id;
-        let given = pull.claim(&of(quiet), claim(&["pulled"])).await.unwrap();
+        let given = pull.claim(&of(quiet), claim(&["pulled"])).await.unwrap().deliver();
         assert_eq!(given.iter().map(|job| job.id).collect::<Vec<_>>(), [id]);
     }
     assert!(!hanging_up.is_finished(), "it went on all the time");
     hanging_up.abort();
     waiting.abort_all();
     eventually("the places are free again", async || pull.claim(&of(loud), hasty(200)).await.is_ok()).await;
+    pull.stop().await;
+}
+
+/// A-185: a thousand new names a minute.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_closed_workers_of_a_tenant_are_limited_and_the_oldest_are_deleted() {
+    let (queue, pull, loud, quiet) = two_tenants().await;
+    let client = queue.client().await;
+    for tenant in [loud, quiet] {
+        let fill = format!(
+            "insert into windlass.job_workers (worker_id, hostname, lease_seconds, lease_expires_at, stopped_at)
+             select 'w' || n || '@{tenant}', '', 60, now(), now() - n * interval '1 s' from generate_series(1, 5050) n"
+        );
+        client.execute(&fill, &[]).await.unwrap();
+    }
+    let closed = |tenant: Uuid| {
+        format!(
+            "select count(*) from windlass.job_workers where worker_id like '%@{tenant}' and stopped_at is not null"
+        )
+    };
+    let hasty = claim(&["pulled"]).wait(Duration::ZERO);
+    let again = hasty.clone().worker_id(Some("w7".to_owned()));
+    assert!(pull.claim(&of(loud), again).await.unwrap().is_empty());
+    assert_eq!(count(&client, &closed(loud)).await, 5049, "a name that is used again adds no row");
+    assert!(pull.claim(&of(loud), hasty.worker_id(Some("new".to_owned()))).await.unwrap().is_empty());
+    assert_eq!((count(&client, &closed(loud)).await, count(&client, &closed(quiet)).await), (5000, 5050));
+    let oldest = format!("select count(*) from windlass.job_workers where worker_id = 'w5050@{loud}'");
+    assert_eq!(count(&client, &oldest).await, 0);
     pull.stop().await;
 }
 

@@ -24,13 +24,13 @@ async fn a_tenants_credential_gets_only_that_tenants_jobs() {
     let of_a = queue.enqueue(&NewJob::new("pulled").tenant(a)).await.unwrap().id;
     let of_b = queue.enqueue(&NewJob::new("pulled").tenant(b)).await.unwrap().id;
     let (puller_a, puller_b) = (Puller::new("w").tenant(a), Puller::new("w").tenant(b));
-    let jobs_a = pull.claim(&puller_a, hasty(claim(&["pulled"]))).await.unwrap();
+    let jobs_a = pull.claim(&puller_a, hasty(claim(&["pulled"]))).await.unwrap().deliver();
     assert_eq!(jobs_a.iter().map(|job| job.id).collect::<Vec<_>>(), [of_a]);
     let before = everything(&client).await;
     let stolen = pull.complete(&puller_b, of_a, &jobs_a[0].fence, Done::new()).await.unwrap();
     assert_eq!(stolen, Held::LeaseLost, "another tenant's fence is a stale one");
     assert_eq!(everything(&client).await, before);
-    let jobs_b = pull.claim(&puller_b, hasty(claim(&["pulled"]))).await.unwrap();
+    let jobs_b = pull.claim(&puller_b, hasty(claim(&["pulled"]))).await.unwrap().deliver();
     assert_eq!(jobs_b.iter().map(|job| job.id).collect::<Vec<_>>(), [of_b]);
     assert_eq!(
         pull.complete(&anyone(), of_a, &jobs_a[0].fence, Done::new()).await.unwrap(),
@@ -52,7 +52,7 @@ async fn claims_across_tenants_are_fair() {
     queue.enqueue_many(&few).await.unwrap();
     let (mut of_small, mut of_all) = (0, 0);
     while of_small < 20 && of_all < 100 {
-        let jobs = pull.claim(&anyone(), hasty(claim(&["pulled"]))).await.unwrap();
+        let jobs = pull.claim(&anyone(), hasty(claim(&["pulled"]))).await.unwrap().deliver();
         of_small += jobs.iter().filter(|job| job.tenant_id == small).count();
         of_all += jobs.len();
     }
@@ -129,7 +129,7 @@ async fn a_registered_worker_is_listed_and_can_be_drained() {
     let id = queue.enqueue(&NewJob::new("pulled")).await.unwrap().id;
     let asks = hasty(claim(&["pulled"])).worker_id(Some("mac-mini".to_owned()));
     let is_given = async || {
-        let jobs = pull.claim(&anyone(), asks.clone()).await.unwrap();
+        let jobs = pull.claim(&anyone(), asks.clone()).await.unwrap().deliver();
         for job in &jobs {
             pull.release(&anyone(), job.id, &job.fence).await.unwrap();
         }

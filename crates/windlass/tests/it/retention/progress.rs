@@ -124,6 +124,30 @@ async fn keepers_prune_a_backlog_automatically() {
     }
 }
 
+/// At the usual share, the pause after a slow round is longer than the lease of other duties.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_keeper_leads_the_pruning_also_while_it_pauses_after_a_slow_round() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    queue.define(&Definition::new("held").retention(State::Succeeded, DAY)).await.unwrap();
+    fill(&hand, "held", 5000).await;
+    let slow = "alter function windlass.prune(integer) rename to prune_in_truth;
+        create function windlass.prune(most integer) returns integer language plpgsql security definer as $$
+        begin
+          perform pg_sleep(0.5);
+          return windlass.prune_in_truth(most);
+        end $$";
+    hand.client.batch_execute(slow).await.unwrap();
+    let stop = tokio_util::sync::CancellationToken::new();
+    let settings = KeeperSettings::default().prune_share(0.005);
+    let keeper = tokio::spawn(Keeper::new(queue.queue().clone(), settings).run(stop.clone()));
+    // Half a second is 0.5 % of 100 s.
+    let leads = "select count(*) from windlass.leader where duty = 'prune' and expires_at > clock_timestamp() + interval '90 s'";
+    eventually("its lease covers its pause", async || count(&hand.client, leads).await == 1).await;
+    stop.cancel();
+    keeper.await.unwrap();
+}
+
 /// A concurrent hold and deletion: the first one is complete. Nothing is deleted after a hold on it is committed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_that_is_being_placed_stops_deletions_before_it_is_committed() {

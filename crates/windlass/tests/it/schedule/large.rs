@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use windlass::keeper::Duty;
 use windlass::schedule::{Misfire, NewTrigger};
-use windlass::{DEFAULT_TENANT, Error};
+use windlass::{DEFAULT_TENANT, Definition, Error};
 use windlass_testing::TestQueue;
 
 use super::{create, define, each_minute, every_minute, fire_all, fires, jobs_of, look_back};
@@ -83,4 +83,26 @@ async fn a_backlog_of_large_payloads_is_fired_in_shares_and_no_tenant_waits_for_
     assert!(fired.len() >= 37, "{}", fired.len());
     assert!(fired.iter().all(|fire| fire.outcome == "fired"), "no instant is lost");
     assert_eq!(jobs_of(&client, heavy.id).await, i64::try_from(fired.len()).unwrap());
+}
+
+/// the same for payloads that the definition refuses.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backlog_of_refused_payloads_is_skipped_in_shares() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    define(&queue).await;
+    let all = every_minute().misfire(Misfire::FireAll).misfire_max(100).misfire_window_seconds(7200);
+    let heavy = create(&queue, &large(all)).await;
+    look_back(&client, &heavy, SignedDuration::from_mins(40)).await;
+    let refusing = json!({"properties": {"z": {"maxLength": 10}}});
+    queue.define(&Definition::new("held").arg_schema(refusing)).await.unwrap();
+
+    let keeper = keeper(&queue);
+    keeper.run_once(Duty::Schedule).await.unwrap();
+    let first = fires(&queue, &heavy).await.len();
+    assert!((1..=3).contains(&first), "{first} payloads of 720 KB in one round");
+    fire_all(&keeper).await;
+    let skipped = fires(&queue, &heavy).await;
+    assert!(skipped.len() >= 37, "{}", skipped.len());
+    assert!(skipped.iter().all(|fire| fire.outcome == "skipped"), "each one is recorded");
 }

@@ -113,7 +113,7 @@ as $$
   workers as (
     delete from windlass.job_workers w where w.id = any (array(
       select o.id from windlass.job_workers o where o.stopped_at < clock_timestamp() - interval '90 days'
-       limit most for update skip locked))
+       order by o.stopped_at limit most for update skip locked))
     returning 1)
   select greatest((select count(*) from requests), (select count(*) from calls), (select count(*) from keys),
     (select count(*) from workers))::integer

@@ -10,5 +10,6 @@ select l.job_id
    and ($7::timestamptz is null and $8::timestamptz is null and $9::smallint is null or exists (
      select from windlass.job b where b.tenant_id = l.tenant_id and b.id = l.job_id
         and ($7 is null or b.created_at >= $7) and ($8 is null or b.created_at < $8) and ($9 is null or b.source = $9)))
+   and not ($10 and l.cancel_requested_at is not null)
  order by l.job_id desc
  limit $4

@@ -1,7 +1,5 @@
 //! The output of commands, followed and stored: live, in order, without secrets.
 
-use std::time::{Duration, Instant};
-
 use serde_json::json;
 use windlass::DEFAULT_TENANT;
 use windlass::job::{LogPosition, LogStream};
@@ -39,15 +37,12 @@ async fn the_lines_of_a_running_command_are_followed_live() {
     let job = yard.send("steps", json!({})).await;
     let mut follower = yard.queue.follow_log(DEFAULT_TENANT, job, LogPosition::default());
     for n in 1..=3 {
-        let printed = Instant::now();
         let chunks = follower.next().await.unwrap().unwrap();
         assert_eq!(
             (chunks[0].text.as_str(), chunks[0].stream),
             (format!("step {n}\n").as_str(), LogStream::Stdout)
         );
-        if n > 1 {
-            assert!(printed.elapsed() < Duration::from_secs(1), "{:?}", printed.elapsed());
-        }
+        // Only then it continues, so each line is read while the command runs.
         std::fs::write(yard.directory.join(format!("go{n}")), "").unwrap();
     }
     let last = follower.next().await.unwrap().unwrap();
