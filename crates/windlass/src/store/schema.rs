@@ -42,6 +42,11 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 16, name: "shares", sql: include_str!("../../migrations/0016_shares.sql") },
     Migration { version: 17, name: "bounds", sql: include_str!("../../migrations/0017_bounds.sql") },
     Migration { version: 18, name: "audit_due", sql: include_str!("../../migrations/0018_audit_due.sql") },
+    Migration {
+        version: 21,
+        name: "dependency_order",
+        sql: include_str!("../../migrations/0021_dependency_order.sql"),
+    },
 ];
 
 /// A number that increases with every change of a file below, and their common checksum, which a test verifies. Two
