@@ -125,7 +125,7 @@ pub struct Limits {
     #[config(env = "WINDLASS_BODY_BYTES", default = 4194304)]
     pub body_bytes: usize,
 
-    /// The maximum total size of the request bodies in memory, in bytes; at least four times `body_bytes`. No tenant gets more
+    /// The maximum total size of the request bodies in memory, in bytes; at least eight times `body_bytes`. No tenant gets more
     /// than is still free, and requests without a credential share a quarter; beyond that the response is 503 with Retry-After.
     #[config(env = "WINDLASS_BODY_BYTES_AT_ONCE", default = 134217728)]
     pub body_bytes_at_once: usize,

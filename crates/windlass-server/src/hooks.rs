@@ -80,6 +80,10 @@ impl Hooks {
         Ok(Self(hooks))
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(crate) fn get(&self, name: &str) -> Option<&Hook> {
         self.0.get(name)
     }

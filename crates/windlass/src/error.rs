@@ -18,11 +18,11 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 ///
 /// fn should_try_again(error: &Error) -> bool {
 ///     match error {
-///         Error::QuotaReached { .. } | Error::Busy => true,
+///         Error::QuotaReached { .. } | Error::Busy { .. } => true,
 ///         other => other.is_transient(),
 ///     }
 /// }
-/// assert!(should_try_again(&Error::Busy));
+/// assert!(should_try_again(&Error::Busy { reason: "a tenant can have one dry run at a time" }));
 /// ```
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -95,9 +95,18 @@ pub enum Error {
         /// The limit.
         most: String,
     },
-    /// The tenant has reached its limit of concurrent requests.
-    #[error("the tenant has too many requests in progress; send fewer at the same time")]
-    Busy,
+    /// The tenant has reached a limit on what it can do at the same time.
+    #[error("{reason}")]
+    Busy {
+        /// Which limit, and what to do.
+        reason: &'static str,
+    },
+    /// A transaction of many statements took longer than one statement may take. It was rolled back.
+    #[error("the transaction took longer than {seconds} s and was rolled back; do less in one call")]
+    TransactionTimeout {
+        /// The limit.
+        seconds: u64,
+    },
     /// The object does not exist, or belongs to another tenant.
     #[error("{what} not found")]
     Unknown {
@@ -325,17 +334,21 @@ impl Error {
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Unreachable(_) | Self::Busy | Self::Locked { .. } => true,
+            Self::Unreachable(_) | Self::Busy { .. } | Self::Locked { .. } => true,
             Self::Database(error) => error.code().is_none_or(|state| is_transient_state(state.code())),
             Self::OtherDriver { code, .. } => code.as_deref().is_none_or(is_transient_state),
             _ => false,
         }
     }
 
-    /// Whether the server canceled a statement because it took too long.
+    /// Whether the server canceled a statement because it took too long, or a transaction was rolled back for that reason.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
-        matches!(self, Self::Database(error) if error.code() == Some(&SqlState::QUERY_CANCELED))
+        match self {
+            Self::Database(error) => error.code() == Some(&SqlState::QUERY_CANCELED),
+            Self::TransactionTimeout { .. } => true,
+            _ => false,
+        }
     }
 
     /// Whether a lock timeout occurred while waiting for a row that another transaction holds. The transaction was

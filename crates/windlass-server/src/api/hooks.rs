@@ -1,7 +1,8 @@
 //! Signed webhooks: a service that can call a URL but has no token emits an event, as specified by Standard Webhooks.
 //!
-//! Checked in this order: the signature, which authenticates the message; its timestamp, by the clock of the database; and its id,
-//! which is stored like an idempotency key, so that a repeated message has no effect.
+//! Checked in this order: the form of the headers, before the body is read; the signature, which authenticates the message; its
+//! timestamp, by the clock of the database; and its id, which is stored like an idempotency key, so that a repeated message has no
+//! effect.
 
 use axum::Json;
 use axum::extract::State;
@@ -56,11 +57,7 @@ pub(crate) async fn receive(
 }
 
 async fn accept(app: &App, name: &str, raw: Raw) -> Result<Response, Problem> {
-    // The body of an unsigned message is not read. A signed one is always read, so that this does not reveal whether the hook exists.
-    if !["webhook-id", "webhook-timestamp", "webhook-signature"]
-        .iter()
-        .all(|name| raw.headers().contains_key(*name))
-    {
+    if !may_be_signed(app, raw.headers()) {
         return Err(rejected(INVALID_SIGNATURE));
     }
     let (from_address, request_id) = (raw.from_address.clone(), raw.request_id.clone());
@@ -90,6 +87,19 @@ async fn accept(app: &App, name: &str, raw: Raw) -> Result<Response, Problem> {
     Ok((StatusCode::CREATED, Json(emitted)).into_response())
 }
 
+/// Whether the body of this message is read. It is not if there is no hook at all, or if its headers cannot be valid. The name of
+/// the hook has no influence, so that this does not reveal which hooks exist.
+pub(crate) fn may_be_signed(app: &App, headers: &HeaderMap) -> bool {
+    let has_id = (1..=MAX_ID_LENGTH).contains(&text(headers, "webhook-id").len());
+    let is_signed = headers.contains_key("webhook-signature");
+    !app.options().hooks.is_empty() && has_id && is_signed && sent_at(headers).is_some()
+}
+
+fn sent_at(headers: &HeaderMap) -> Option<Timestamp> {
+    let seconds = text(headers, "webhook-timestamp").parse().ok()?;
+    Timestamp::from_second(seconds).ok()
+}
+
 /// The hook of this message. An unknown hook and an invalid signature get the same response.
 fn known<'a>(app: &'a App, name: &str, raw: &'a RawBody) -> Result<(&'a Hook, &'a str, Timestamp), Problem> {
     let signed = Signed {
@@ -100,10 +110,8 @@ fn known<'a>(app: &'a App, name: &str, raw: &'a RawBody) -> Result<(&'a Hook, &'
     };
     let hook = app.options().hooks.get(name);
     let is_known = hook.map_or_else(|| signed.verify_unknown(), |hook| hook.verifies(&signed));
-    let at = signed.timestamp.parse().ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
-    let is_id = (1..=MAX_ID_LENGTH).contains(&signed.id.len());
-    match (hook, at) {
-        (Some(hook), Some(at)) if is_known && is_id => Ok((hook, signed.id, at)),
+    match (hook, sent_at(&raw.headers)) {
+        (Some(hook), Some(at)) if is_known => Ok((hook, signed.id, at)),
         _ => Err(rejected(INVALID_SIGNATURE)),
     }
 }

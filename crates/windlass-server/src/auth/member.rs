@@ -52,10 +52,23 @@ pub(crate) fn email_address(text: &str) -> Result<String, Problem> {
     {
         return Err(wrong());
     }
+    if text.chars().any(is_invisible) {
+        return Err(Problem::invalid("/email", "must not contain invisible characters"));
+    }
     match text.split('@').collect::<Vec<_>>()[..] {
         [before, after] if !before.is_empty() && !after.is_empty() => Ok(text.to_lowercase()),
         _ => Err(wrong()),
     }
+}
+
+/// Characters that most programs do not show (Unicode's `Default_Ignorable_Code_Point`, and annotations): with them, an address
+/// looks like another one.
+fn is_invisible(letter: char) -> bool {
+    matches!(letter,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
+        | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// Validates the name of a person.
@@ -77,5 +90,17 @@ mod tests {
         for wrong in ["", "ada", "@b", "a@", "a@b@c", "a b@c", "a\0@b", &long] {
             assert!(email_address(wrong).is_err(), "{wrong}");
         }
+    }
+
+    ///
+    #[test]
+    fn an_address_has_no_invisible_characters() {
+        for hidden in
+            ['\u{200b}', '\u{200d}', '\u{2060}', '\u{feff}', '\u{ad}', '\u{202e}', '\u{fe0f}', '\u{e0041}']
+        {
+            let problem = email_address(&format!("e{hidden}ve@example.com")).unwrap_err();
+            assert_eq!(problem.detail, "email: must not contain invisible characters", "{hidden:?}");
+        }
+        assert_eq!(email_address("jörg@exämple.com").unwrap(), "jörg@exämple.com");
     }
 }

@@ -85,8 +85,8 @@ pub(super) fn check(
         }
     }
     let limits = &configuration.limits;
-    if limits.body_bytes_at_once / 4 < limits.body_bytes {
-        report("limits.body_bytes_at_once", "must be at least four times limits.body_bytes".to_owned());
+    if limits.body_bytes_at_once / 8 < limits.body_bytes {
+        report("limits.body_bytes_at_once", "must be at least eight times limits.body_bytes".to_owned());
     }
     for (key, is_nothing) in [
         ("limits.body_bytes", limits.body_bytes == 0),
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn the_anonymous_share_must_fit_one_body() {
         let found = errors(&[("WINDLASS_BODY_BYTES_AT_ONCE", "4194304")]);
-        assert!(found.len() == 1 && found[0].contains("four times limits.body_bytes"), "{found:?}");
+        assert!(found.len() == 1 && found[0].contains("eight times limits.body_bytes"), "{found:?}");
     }
 
     #[test]

@@ -53,7 +53,7 @@ struct Inner {
 pub struct Options {
     /// The maximum size of a request body.
     pub max_body_bytes: usize,
-    /// The maximum total size of the request bodies in memory. At least four times the maximum of one body.
+    /// The maximum total size of the request bodies in memory. At least eight times the maximum of one body.
     pub body_bytes_at_once: usize,
     /// How long a client may take to send a request's head, and its body.
     pub header_timeout: Duration,

@@ -1,8 +1,9 @@
 //! Reads the bodies of requests, and limits their total size in memory.
 //!
-//! One rule divides the budget: no holder may have more than what is still free. A single holder can have half of it, two a third
-//! each, and the next one always finds room for a small body. A holder is a tenant, a credential without a tenant, or the network
-//! of an anonymous client; all anonymous clients share a quarter of the budget.
+//! Two rules divide the budget. No holder may have more than what is still free: a single one can have half of it, two a third
+//! each. And a quarter is reserved for holders with small bodies, because holders that come one after the other would otherwise
+//! each take half of the rest until nothing is left. A holder is a tenant, a credential without a tenant, or the network of an
+//! anonymous client. All anonymous clients share a quarter of the budget, which is divided by the same rules.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -18,6 +19,9 @@ use super::app::App;
 use super::problem::{Problem, ProblemKind};
 use crate::auth::Caller;
 use crate::server::{client_of, network_of};
+
+/// A holder with no more bytes than this may use the reserved part of the budget.
+const SMALL: usize = 64 * 1024;
 
 /// The memory budget of the request bodies of this process.
 #[derive(Debug, Clone)]
@@ -37,8 +41,10 @@ struct Shares {
 enum Holder {
     Tenant(Uuid),
     Credential(String),
-    /// A request within this process, without a caller.
-    Anonymous(Option<IpAddr>),
+    /// The messages of a network, which are signed by unknown senders. Without an address: a request within this process.
+    Messages(Option<IpAddr>),
+    /// The forms of a network, which are small. They are counted apart, so that messages do not keep anyone from signing in.
+    Forms(Option<IpAddr>),
 }
 
 /// Bytes of the budget, held until this is dropped.
@@ -72,10 +78,12 @@ impl Held {
     /// Takes more of the budget, or fails.
     fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
         let mut shares = self.bodies.shares();
-        let is_anonymous = matches!(self.holder, Holder::Anonymous(_));
+        let is_anonymous = self.holder.is_anonymous();
         let own = shares.by_holder.get(&self.holder).copied().unwrap_or(0) + bytes;
-        let free = self.bodies.most.saturating_sub(shares.of_all + bytes);
-        if own > free || is_anonymous && shares.of_anonymous + bytes > self.bodies.most / 4 {
+        let most = self.bodies.most;
+        if !fits(own, shares.of_all + bytes, most)
+            || is_anonymous && !fits(own, shares.of_anonymous + bytes, most / 4)
+        {
             drop(shares);
             let detail = "too many request bodies are in progress; try again later";
             return Err(Problem::of(ProblemKind::Unavailable, detail).retry_after(1));
@@ -89,11 +97,17 @@ impl Held {
     }
 }
 
+/// Whether a holder can have `own` bytes if the holders of this budget then have `total` together.
+fn fits(own: usize, total: usize, budget: usize) -> bool {
+    let is_within_reserve = own <= SMALL || total <= budget - budget / 4;
+    own <= budget.saturating_sub(total) && is_within_reserve
+}
+
 impl Drop for Held {
     fn drop(&mut self) {
         let mut shares = self.bodies.shares();
         shares.of_all -= self.bytes;
-        if matches!(self.holder, Holder::Anonymous(_)) {
+        if self.holder.is_anonymous() {
             shares.of_anonymous -= self.bytes;
         }
         if let Some(own) = shares.by_holder.get_mut(&self.holder) {
@@ -106,11 +120,21 @@ impl Drop for Held {
 }
 
 impl Holder {
-    fn of(request: &Extensions) -> Self {
+    /// The holder of a body of at most `most` bytes.
+    fn of(request: &Extensions, most: usize) -> Self {
+        let network = || client_of(request).map(network_of);
         match request.get::<Caller>() {
             Some(Caller { tenant: Some(tenant), .. }) => Self::Tenant(*tenant),
             Some(caller) => Self::Credential(caller.name()),
-            None => Self::Anonymous(client_of(request).map(network_of)),
+            None if most <= SMALL => Self::Forms(network()),
+            None => Self::Messages(network()),
+        }
+    }
+
+    fn is_anonymous(&self) -> bool {
+        match self {
+            Self::Tenant(_) | Self::Credential(_) => false,
+            Self::Messages(_) | Self::Forms(_) => true,
         }
     }
 }
@@ -137,7 +161,7 @@ pub(crate) async fn read(request: Request, app: &App, most: usize) -> Result<(By
         return Err(too_large());
     }
     let is_counted = request.extensions().get::<Counted>().is_some();
-    let mut held = app.bodies().hold(Holder::of(request.extensions()));
+    let mut held = app.bodies().hold(Holder::of(request.extensions(), most));
     let mut chunks = request.into_body().into_data_stream();
     let reading = async {
         let (mut parts, mut length) = (Vec::new(), 0);
@@ -166,30 +190,51 @@ mod tests {
     use super::{Bodies, Holder};
     use uuid::Uuid;
 
-    fn anonymous(last: u8) -> Holder {
-        Holder::Anonymous(Some([192, 0, 2, last].into()))
+    const KIB: usize = 1024;
+
+    fn messages(last: u8) -> Holder {
+        Holder::Messages(Some([192, 0, 2, last].into()))
     }
 
     #[test]
     fn a_holder_gets_at_most_what_is_free_and_anonymous_clients_a_quarter() {
-        let bodies = Bodies::new(1200);
+        let bodies = Bodies::new(12_000 * KIB);
         let tenant = |number| bodies.hold(Holder::Tenant(Uuid::from_u128(number)));
         let (mut one, mut again) = (tenant(1), tenant(1));
-        one.grow(400).unwrap();
-        again.grow(200).unwrap();
+        one.grow(4000 * KIB).unwrap();
+        again.grow(2000 * KIB).unwrap();
         assert!(again.grow(1).is_err(), "half of it, for any number of requests");
         let mut other = tenant(2);
-        other.grow(300).unwrap();
+        other.grow(3000 * KIB).unwrap();
         assert!(other.grow(1).is_err(), "half of the rest");
-        let mut unknown = bodies.hold(anonymous(1));
-        unknown.grow(150).unwrap();
-        assert!(unknown.grow(1).is_err());
         drop((one, again, other));
-        unknown.grow(150).unwrap();
-        assert!(bodies.hold(anonymous(2)).grow(1).is_err(), "a quarter for all anonymous clients together");
-        tenant(3).grow(400).unwrap();
+        let mut unknown = bodies.hold(messages(1));
+        unknown.grow(1500 * KIB).unwrap();
+        assert!(unknown.grow(1).is_err(), "half of the quarter of anonymous clients");
+        tenant(3).grow(4000 * KIB).unwrap();
         drop(unknown);
         assert_eq!(bodies.of_all(), 0);
         assert!(bodies.shares().by_holder.is_empty(), "holders without bytes are removed");
+    }
+
+    /// each of them takes as much as it gets.
+    #[test]
+    fn holders_that_come_one_after_the_other_leave_room_for_small_bodies() {
+        let bodies = Bodies::new(128 * 1024 * KIB);
+        let greedy = |holder: Holder| {
+            let mut held = bodies.hold(holder);
+            while held.grow(16 * KIB).is_ok() {}
+            held
+        };
+        let strangers: Vec<_> = (0..40).map(|network| greedy(messages(network))).collect();
+        let mut same_network = bodies.hold(Holder::Forms(Some([192, 0, 2, 0].into())));
+        same_network.grow(16 * KIB).unwrap();
+        bodies.hold(messages(200)).grow(64 * KIB).unwrap();
+
+        let tenants: Vec<_> = (0..40).map(|number| greedy(Holder::Tenant(Uuid::from_u128(number)))).collect();
+        bodies.hold(Holder::Tenant(Uuid::max())).grow(64 * KIB).unwrap();
+        bodies.hold(Holder::Forms(None)).grow(16 * KIB).unwrap();
+        drop((strangers, tenants, same_network));
+        assert_eq!(bodies.of_all(), 0);
     }
 }

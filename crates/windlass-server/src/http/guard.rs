@@ -18,7 +18,9 @@ use super::heavy;
 use super::host;
 use super::later;
 use super::limits::{RequestId, shown_path};
+use super::openapi::SIGNED;
 use super::problem::{Problem, ProblemKind};
+use crate::api::hooks;
 use crate::auth::{Authenticated, Caller, Permission, Role};
 use crate::server::client_of;
 use crate::web;
@@ -121,7 +123,8 @@ async fn serve(
     let renders =
         caller.is_some() && matches!(route.permission, Permission::ReadTriggers | Permission::WriteTriggers);
     // Of an anonymous client only a signed message is read whole; its handlers limit other bodies themselves.
-    let may_be_large = caller.is_some() || request.headers().contains_key("webhook-signature");
+    let is_message = route.path == SIGNED && hooks::may_be_signed(&route.app, request.headers());
+    let may_be_large = caller.is_some() || is_message;
     if is_ours || !(reads || renders || may_be_large && heavy::may_be_large(request.body())) {
         return Ok(later::complete(handle(route, caller, request, next).await).await);
     }

@@ -155,7 +155,7 @@ impl ProblemKind {
             Self::UnsupportedMediaType => "Unsupported media type",
             Self::Invalid => "Invalid input",
             Self::TooManyRequests => "Too many requests",
-            Self::QuotaReached => "Job quota reached",
+            Self::QuotaReached => "Quota reached",
             Self::Internal => "Internal error",
             Self::Unavailable => "Service unavailable",
             Self::Timeout => "Timeout",
@@ -253,7 +253,8 @@ impl From<Error> for Problem {
                 Self::invalid("/definition_key", text)
             }
             Error::TooManyLanes { field, message } => Self::invalid(format!("/{field}"), message),
-            Error::TooManyTriggers { .. } => Self::of(ProblemKind::QuotaReached, text),
+            // It stays so until somebody deletes a trigger or raises the limit.
+            Error::TooManyTriggers { .. } => Self::of(ProblemKind::QuotaReached, text).retry_after(60),
             Error::TenantRefused { .. } => Self::of(ProblemKind::Forbidden, text),
             Error::UnknownJob { .. } => Self::not_found("job"),
             Error::Unknown { what } => Self::not_found(what),
@@ -265,8 +266,9 @@ impl From<Error> for Problem {
             | Error::Taken { .. } => Self::of(ProblemKind::Conflict, text),
             Error::Changed { .. } => Self::of(ProblemKind::PreconditionFailed, text),
             Error::Locked { .. } => Self::of(ProblemKind::Conflict, text).retry_after(5),
-            Error::Busy => Self::of(ProblemKind::TooManyRequests, text).retry_after(1),
+            Error::Busy { .. } => Self::of(ProblemKind::TooManyRequests, text).retry_after(1),
             Error::QuotaReached { .. } => Self::of(ProblemKind::QuotaReached, text).retry_after(5),
+            Error::TransactionTimeout { .. } => Self::of(ProblemKind::Timeout, text),
             error if error.is_timeout() => {
                 tracing::warn!(%error, "a database statement timed out");
                 Self::of(ProblemKind::Timeout, advice::after_a_timeout())

@@ -18,7 +18,7 @@ use super::sign_in::with_cookie;
 use super::viewer::theme;
 use crate::auth::session;
 use crate::auth::{LinkSecret, Secret, accounts};
-use crate::http::{App, Problem};
+use crate::http::{App, Problem, ProblemKind};
 
 #[derive(Template)]
 #[template(path = "invitation.html")]
@@ -123,6 +123,10 @@ async fn accepted(
     let words = format!("You are now a member of {}.", invited.tenant_name);
     let response = || back("/ui/jobs", "succeeded", words);
     match (posted.get("do"), reader) {
+        (Some("accept"), Some(Reader { who, user: Some(_), .. })) if *who != invited.email => {
+            let detail = "the invitation is for another e-mail address than that of your account: sign out, and accept it with the account of that address";
+            Err(Problem::of(ProblemKind::Conflict, detail))
+        }
         (Some("accept"), Some(Reader { user: Some(user), hash, .. })) => {
             accounts::accept(app, (secret, invited), (*user, hash), from).await?;
             Ok(response())

@@ -13,6 +13,9 @@ use crate::http::{App, Problem, host, read};
 /// The maximum size of a form from a client that is not signed in, in bytes.
 const MAX_ANONYMOUS: usize = 16 * 1024;
 
+/// The maximum number of fields of a form: the largest selects a thousand jobs. Each field of two bytes takes about sixty in memory.
+const MAX_FIELDS: usize = 2000;
+
 /// The fields, in the order in which they were sent.
 #[derive(Debug, Default)]
 pub(crate) struct Posted(pub(crate) Vec<(String, String)>);
@@ -27,7 +30,7 @@ impl FromRequest<App> for Posted {
         // An anonymous client needs no more than an email address and a password.
         let most = if caller.is_some() { app.options().max_body_bytes } else { MAX_ANONYMOUS };
         let (bytes, _held) = read(Request::from_parts(head, body), app, most).await?;
-        let posted = Self(pairs_of(&bytes));
+        let posted = Self(pairs_of(&bytes)?);
         if let Some((name, _)) =
             posted.0.iter().find(|(name, value)| name.contains('\0') || value.contains('\0'))
         {
@@ -42,13 +45,16 @@ impl FromRequest<App> for Posted {
 }
 
 /// The pairs of an `application/x-www-form-urlencoded` body; invalid UTF-8 is replaced.
-fn pairs_of(bytes: &[u8]) -> Vec<(String, String)> {
+fn pairs_of(bytes: &[u8]) -> Result<Vec<(String, String)>, Problem> {
     let parts = bytes.split(|byte| *byte == b'&').filter(|part| !part.is_empty());
+    if parts.clone().nth(MAX_FIELDS).is_some() {
+        return Err(Problem::invalid("", format!("a form must have at most {MAX_FIELDS} fields")));
+    }
     let pair = |part: &[u8]| {
         let at = part.iter().position(|byte| *byte == b'=').unwrap_or(part.len());
         (decode(&part[..at]), decode(part.get(at + 1..).unwrap_or_default()))
     };
-    parts.map(pair).collect()
+    Ok(parts.map(pair).collect())
 }
 
 fn decode(part: &[u8]) -> String {
@@ -96,16 +102,25 @@ impl Posted {
 
 #[cfg(test)]
 mod tests {
-    use super::pairs_of;
+    use super::{MAX_FIELDS, pairs_of};
 
     #[test]
     fn fields_are_read_as_they_were_sent() {
-        let pairs = pairs_of(b"a=1+2%20%C3%BC&id=x&id=y&empty=&bad=%zz&%FF");
+        let pairs = pairs_of(b"a=1+2%20%C3%BC&id=x&id=y&empty=&bad=%zz&%FF").unwrap();
         let seen: Vec<(&str, &str)> =
             pairs.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         assert_eq!(
             seen,
             [("a", "1 2 ü"), ("id", "x"), ("id", "y"), ("empty", ""), ("bad", "%zz"), ("\u{fffd}", "")]
         );
+    }
+
+    /// a form of four megabytes with two million empty fields.
+    #[test]
+    fn the_number_of_fields_is_limited() {
+        assert_eq!(pairs_of("a&".repeat(MAX_FIELDS).as_bytes()).unwrap().len(), MAX_FIELDS);
+        let problem = pairs_of("a&".repeat(MAX_FIELDS + 1).as_bytes()).unwrap_err();
+        assert_eq!(problem.detail, "a form must have at most 2000 fields");
+        assert!(pairs_of("&".repeat(1_000_000).as_bytes()).unwrap().is_empty(), "nothing between them");
     }
 }

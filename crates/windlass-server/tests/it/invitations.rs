@@ -88,6 +88,7 @@ async fn an_invitation_looks_the_same_for_every_address_without_password() {
         json!({"email": "a@b.c", "role": "viewer", "password": PASSWORD}),
         json!({"email": "a@b.c", "role": "viewer", "name": "A"}),
         json!({"email": "nobody", "role": "viewer"}),
+        json!({"email": "e\u{200b}ve@b.c", "role": "viewer"}),
         json!({"email": format!("{}@b.c", "a".repeat(400)), "role": "viewer"}),
         json!({"email": "a@b.c", "role": "super_admin"}),
         json!({"email": "a@b.c", "role": "viewer", "expires_in_seconds": 59}),
@@ -150,7 +151,9 @@ async fn an_account_that_exists_signs_in_to_accept_and_no_other_can() {
     assert_eq!(wrong.status, 422, "{}", wrong.text);
     let eve = server.browser("eve@example.com").await;
     assert!(eve.get(&link).await.expect_text(200).contains("This invitation is for"));
-    assert_eq!(eve.form(&link, &[("do", "accept")]).await.status, 404);
+    let other = eve.form(&link, &[("do", "accept")]).await;
+    assert_eq!(other.status, 409, "{}", other.text);
+    assert!(other.text.contains("is for another e-mail address"), "{}", other.text);
     for act in ["sign-in", "create"] {
         let fields = [("do", act), ("password", PASSWORD)];
         assert_eq!(eve.form(&link, &fields).await.status, 422, "{act} as another person");

@@ -1,6 +1,7 @@
 //! `/api/v1/jobs`, as document 004 specifies it, with the additions of the design.
 
 use serde_json::{Value, json};
+use uuid::Uuid;
 use windlass::NewJob;
 use windlass::keeper::{Duty, Keeper, KeeperSettings};
 use windlass_server::auth::Role;
@@ -8,7 +9,7 @@ use windlass_server::auth::Role;
 use crate::support::{Client, TestServer};
 
 /// A server with one definition, a tenant, and an operator of it.
-async fn server() -> (TestServer, Client, uuid::Uuid) {
+async fn server() -> (TestServer, Client, Uuid) {
     let server = TestServer::start().await;
     let body = json!({
         "key": "recompute-trained-tags",
@@ -158,6 +159,20 @@ async fn many_are_enqueued_with_a_result_for_each() {
     assert_eq!(response["results"][3]["job"]["id"], response["results"][2]["job"]["id"]);
     operator.post("/api/v1/jobs/bulk", &json!({"jobs": []})).await.problem(422, "invalid");
     drop(server);
+}
+
+/// each of a thousand jobs waits for a hundred others.
+#[tokio::test]
+async fn the_dependencies_of_one_request_are_limited() {
+    let (_server, operator, _) = server().await;
+    let needs: Vec<Uuid> = (0..100).map(|_| Uuid::now_v7()).collect();
+    let waiting = json!({"definition_key": "recompute-trained-tags", "depends_on": needs});
+    let request = |jobs: usize| json!({"jobs": vec![&waiting; jobs]});
+    let refused = operator.post("/api/v1/jobs/bulk", &request(51)).await.problem(422, "invalid");
+    assert_eq!(refused["errors"][0]["pointer"], "/jobs", "{refused}");
+    assert!(refused["detail"].as_str().unwrap().contains("at most 5000 jobs, not 5100"), "{refused}");
+    let allowed = operator.post("/api/v1/jobs/bulk", &request(50)).await.expect(200);
+    assert_eq!(allowed["results"].as_array().unwrap().len(), 50, "each has its own result");
 }
 
 #[tokio::test]

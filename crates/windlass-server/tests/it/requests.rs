@@ -1,12 +1,16 @@
 //! Requests as attackers send them: bodies that never end, false headers, values that are not text.
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
+use windlass::DEFAULT_TENANT;
 use windlass_server::auth::Role;
+use windlass_server::hooks::Hooks;
 use windlass_server::http::Options;
 use windlass_testing::eventually;
 
@@ -31,6 +35,25 @@ async fn head(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&head).to_lowercase()
 }
 
+/// Like [`send`], from another address of this machine: another network, as far as the server can see.
+async fn send_from(server: &TestServer, last: u8, text: &str) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, last], 0).into()).unwrap();
+    let address = server.base.trim_start_matches("http://").parse().unwrap();
+    let mut stream = socket.connect(address).await.unwrap();
+    // The server may have rejected it before it was sent completely.
+    let _ = stream.write_all(text.as_bytes()).await;
+    stream
+}
+
+/// One hook, so that the server reads signed messages.
+fn hook() -> Arc<Hooks> {
+    let file = format!(
+        "[hooks.shop]\ntenant = \"{DEFAULT_TENANT}\"\nevent = \"a.b\"\nsecrets = [\"sixteen bytes or more\"]\n"
+    );
+    Arc::new(Hooks::parse(&file, Path::new(".")).unwrap())
+}
+
 const SIGNED: &str = "webhook-id: m\r\nwebhook-timestamp: 1\r\nwebhook-signature: v1,AAAA\r\n";
 
 /// A request for JSON whose body never ends.
@@ -48,6 +71,7 @@ async fn endless_bodies_use_a_share_and_leave_the_rest_to_others() {
         body_bytes_at_once: 400_000,
         body_timeout: Duration::from_secs(120),
         request_timeout: Duration::from_secs(120),
+        hooks: hook(),
         ..Options::default()
     };
     let server = TestServer::start_with(options).await;
@@ -86,6 +110,69 @@ async fn endless_bodies_use_a_share_and_leave_the_rest_to_others() {
     .await;
 }
 
+/// one address sends messages that never end, signed by nobody.
+#[tokio::test(flavor = "multi_thread")]
+async fn endless_messages_of_a_stranger_keep_nobody_from_signing_in_or_sending_a_message() {
+    let options = Options {
+        max_body_bytes: 400_000,
+        body_bytes_at_once: 3_200_000,
+        body_timeout: Duration::from_secs(120),
+        request_timeout: Duration::from_secs(120),
+        hooks: hook(),
+        ..Options::default()
+    };
+    let server = TestServer::start_with(options).await;
+    let message = unfinished("/api/v1/hooks/nope", SIGNED, 400_000, 399_999);
+    let mut stalled = vec![send_from(&server, 66, &message).await, send_from(&server, 66, &message).await];
+    eventually("the share of the address is used up", async || {
+        let mut one_more = send_from(&server, 66, &message).await;
+        let is_refused = tokio::time::timeout(Duration::from_millis(200), head(&mut one_more)).await;
+        stalled.push(one_more);
+        is_refused.is_ok_and(|head| head.starts_with("http/1.1 503"))
+    })
+    .await;
+
+    let form = "email=nobody%40example.com&password=wrong-password";
+    let form = format!(
+        "POST /ui/sign-in HTTP/1.1\r\nhost: x\r\nsec-fetch-site: same-origin\r\ncontent-length: {}\r\n\r\n{form}",
+        form.len()
+    );
+    let small = unfinished("/api/v1/hooks/shop", SIGNED, 2000, 2000);
+    let large = unfinished("/api/v1/hooks/shop", SIGNED, 100_000, 100_000);
+    // The password and the signatures are wrong, which the server finds out after it has read the body.
+    for (from, request, status, what) in [
+        (9, &form, 422, "a sign-in from another address"),
+        (66, &form, 422, "a sign-in from the same address"),
+        (9, &small, 401, "a small message"),
+        (9, &large, 401, "a large message"),
+    ] {
+        let reply = head(&mut send_from(&server, from, request).await).await;
+        assert!(reply.starts_with(&format!("http/1.1 {status}")), "{what}: {reply}");
+    }
+}
+
+/// nothing is read of a body that no hook can accept.
+#[tokio::test]
+async fn a_message_that_cannot_be_valid_is_rejected_by_its_head() {
+    let with_hook = TestServer::start_with(Options { hooks: hook(), ..Options::default() }).await;
+    let without = TestServer::start().await;
+    let rest = "webhook-signature: v1,AAAA\r\n";
+    for (server, headers, what) in [
+        (&without, SIGNED.to_owned(), "there are no hooks"),
+        (&with_hook, format!("webhook-id: m\r\nwebhook-timestamp: soon\r\n{rest}"), "no timestamp"),
+        (&with_hook, format!("webhook-id:\r\nwebhook-timestamp: 1\r\n{rest}"), "no id"),
+    ] {
+        let mut stream = send(server, &unfinished("/api/v1/hooks/shop", &headers, 100_000, 0)).await;
+        let reply = head(&mut stream).await;
+        assert!(reply.starts_with("http/1.1 401"), "{what}: {reply}");
+    }
+    // A form has its own limit, whatever its headers are.
+    let form = format!(
+        "POST /ui/sign-in HTTP/1.1\r\nhost: x\r\nsec-fetch-site: same-origin\r\n{SIGNED}content-length: 50000\r\n\r\n"
+    );
+    assert!(head(&mut send(&with_hook, &form).await).await.starts_with("http/1.1 413"));
+}
+
 #[tokio::test]
 async fn a_slow_or_partial_form_is_rejected() {
     let options = Options { body_timeout: Duration::from_millis(200), ..Options::default() };
@@ -107,6 +194,19 @@ async fn a_request_has_exactly_one_host() {
         let mut stream = send(&server, &format!("GET /health/live HTTP/1.1\r\n{hosts}\r\n")).await;
         let reply = head(&mut stream).await;
         assert!(reply.starts_with(&format!("http/1.1 {status}")), "{hosts:?}: {reply}");
+    }
+}
+
+/// The library that reads the head answers these, so they have no body.
+#[tokio::test]
+async fn the_head_of_a_request_has_at_most_64_kib_and_100_headers() {
+    let server = TestServer::start().await;
+    let many = |count: usize| (0..count).map(|n| format!("x-{n}: a\r\n")).collect::<String>();
+    let long = |bytes: usize| format!("x-long: {}\r\n", "a".repeat(bytes));
+    for (more, status) in [(many(99), 200), (many(100), 431), (long(60_000), 200), (long(66_000), 431)] {
+        let request = format!("GET /health/live HTTP/1.1\r\nhost: a\r\n{more}\r\n");
+        let reply = head(&mut send(&server, &request).await).await;
+        assert!(reply.starts_with(&format!("http/1.1 {status}")), "{} bytes: {reply}", more.len());
     }
 }
 

@@ -13,6 +13,8 @@ use crate::text::json::JsonLimits;
 /// The maximum number of jobs that one completion may enqueue. They are written in the same transaction as the
 /// completion, which must stay short.
 pub(crate) const MAX_NEXT: usize = 1000;
+/// The maximum number of their dependencies together.
+const MAX_NEXT_NEEDS: usize = 5000;
 
 /// The end of a run that did not fail: success, with its output, or a request to run again later.
 ///
@@ -78,6 +80,12 @@ impl Done {
     pub(crate) fn check(&self) -> Result<()> {
         if self.next.len() > MAX_NEXT {
             let message = format!("a job can enqueue at most {MAX_NEXT} next jobs, not {}", self.next.len());
+            return Err(Error::refused("next", message));
+        }
+        let needs: usize = self.next.iter().map(|job| job.options.depends_on.len()).sum();
+        if needs > MAX_NEXT_NEEDS {
+            let message =
+                format!("the next jobs can have at most {MAX_NEXT_NEEDS} dependencies together, not {needs}");
             return Err(Error::refused("next", message));
         }
         self.next.iter().try_for_each(|job| job.payload_text().map(drop))

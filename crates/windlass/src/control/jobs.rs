@@ -146,6 +146,7 @@ impl Acting {
         let keys = BatchKeys::of(guarded.iter().map(|&position| jobs[position].job));
         keys.lock(&self.session).await?;
         for position in guarded {
+            self.check_time()?;
             self.session.batch("savepoint one").await?;
             let result = store::enqueue::guarded(&self.session, jobs[position].job).await;
             let after = if result.is_ok() { "release one" } else { "rollback to one" };

@@ -6,6 +6,7 @@
 //! tenants runs as another role.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use serde_json::Value;
 use uuid::Uuid;
@@ -25,8 +26,8 @@ impl Queue {
     /// Starts a transaction that changes something.
     pub async fn act(&self, reach: Reach, actor: &Actor) -> Result<Acting> {
         let session = store::act::write(self.database(), reach.tenant()).await?;
-        let has_recorded = AtomicBool::new(false);
-        Ok(Acting { queue: self.clone(), session, reach, actor: actor.clone(), has_recorded })
+        let (began, has_recorded) = (Instant::now(), AtomicBool::new(false));
+        Ok(Acting { queue: self.clone(), session, reach, actor: actor.clone(), began, has_recorded })
     }
 
     /// Records in the audit trail that a request of a caller was denied. `details` describe the request.
@@ -60,6 +61,7 @@ pub struct Acting {
     pub(crate) session: Session,
     pub(crate) reach: Reach,
     pub(crate) actor: Actor,
+    began: Instant,
     has_recorded: AtomicBool,
 }
 
@@ -70,6 +72,16 @@ impl Acting {
             return Err(Error::Unrecorded);
         }
         self.session.commit().await
+    }
+
+    /// Fails if the transaction has taken longer than one statement may take. Called between the statements of an
+    /// operation whose number of statements depends on the request: the server limits each one, but not their sum.
+    pub(in crate::control) fn check_time(&self) -> Result<()> {
+        let most = self.queue.database().statement_timeout();
+        if self.began.elapsed() > most {
+            return Err(Error::TransactionTimeout { seconds: most.as_secs() });
+        }
+        Ok(())
     }
 
     /// Writes an action to the audit trail. Every operation that changes something calls this or

@@ -35,6 +35,9 @@ const BATCH_BYTES: usize = 1 << 20;
 const MAX_MISSED: usize = 10_000;
 const MAX_PAGE: i64 = 500;
 const MAX_PREVIEWED: usize = 1000;
+const BUSY: Error = Error::Busy {
+    reason: "a backfill or a dry run of the tenant is in progress, and a tenant can have one of them at a time; repeat the backfill later",
+};
 
 impl Acting {
     /// Creates a trigger. A schedule without a time zone gets that of the tenant.
@@ -163,10 +166,11 @@ impl Acting {
             return Ok(made);
         }
         let rules = PayloadRules::read(&self.session, &trigger.fields.definition_key).await?;
-        let slot = self.queue.dry_runs().take(tenant, 1).ok_or(Error::Busy)?;
+        let slot = self.queue.dry_runs().take(tenant, 1).ok_or(BUSY)?;
         let payloads = payloads::of_instants(&trigger, rules, dues.clone(), slot).await?;
         let (mut dues, mut payloads) = (&dues[..], &payloads[..]);
         while !dues.is_empty() {
+            self.check_time()?;
             let count = batch(payloads);
             let jobs: Vec<Uuid> = (0..count).map(|_| self.queue.new_id()).collect();
             let (of_dues, of_payloads) = (dues.split_at(count), payloads.split_at(count));

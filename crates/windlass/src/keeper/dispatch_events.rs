@@ -21,7 +21,7 @@ use super::{Round, leader};
 use crate::blocking;
 use crate::error::Result;
 use crate::model::event::Pending;
-use crate::model::trigger::{Conditions, MAX_BYTES, MAX_MATCHES};
+use crate::model::trigger::{MAX_BYTES, MAX_MATCHES};
 use crate::queue::Queue;
 use crate::store;
 use crate::store::event::{DecidedEvent, OutboxShare, Triggers};
@@ -71,7 +71,7 @@ pub(super) async fn run_once(queue: &Queue, holder: Uuid, turn: &LastTenant) -> 
     for events in groups {
         let Some(triggers) = triggers.remove(&events[0].tenant) else { continue };
         let share = RoundShare::among(MAX_MATCHES, tenants);
-        let (decided, is_done) = decide(queue, Decider::new(events, triggers, share)).await?;
+        let (decided, is_done) = decide(queue, events, triggers, share).await?;
         is_full |= !is_done;
         let decided_before = if payload_bytes(&decided) <= LIGHT_BYTES { &mut light } else { &mut heavy };
         decided_before.extend(decided);
@@ -88,7 +88,17 @@ pub(super) async fn run_once(queue: &Queue, holder: Uuid, turn: &LastTenant) -> 
 }
 
 /// Decides about one tenant's events, as far as its share allows. Returns also whether all of them are done.
-async fn decide(queue: &Queue, mut decider: Decider) -> Result<(Vec<DecidedEvent>, bool)> {
+async fn decide(
+    queue: &Queue,
+    events: Vec<Pending>,
+    triggers: Triggers,
+    share: RoundShare,
+) -> Result<(Vec<DecidedEvent>, bool)> {
+    // Conditions can be large too, so the triggers are parsed on the same thread, once for all events.
+    let mut decider = by_size(SMALL, move || Decider::new(events, triggers, share)).await;
+    for bad in decider.unreadable() {
+        store::trouble::note(queue.database(), "dispatch", bad.tenant, bad.id, &bad.reason).await?;
+    }
     let tenant = decider.tenant();
     loop {
         let ids = queue.clone();
@@ -113,16 +123,5 @@ async fn triggers(queue: &Queue, groups: &[Vec<Pending>]) -> Result<HashMap<Uuid
     let (tenants, afters): (Vec<Uuid>, Vec<Uuid>) =
         groups.iter().map(|events| (events[0].tenant, events[0].after.unwrap_or_default())).unzip();
     let database = queue.database();
-    let all = store::event::triggers(database, &tenants, &afters, MAX_TRIGGERS, MAX_TRIGGER_BYTES).await?;
-    for bad in all.values().flat_map(|of_tenant| &of_tenant.found).filter_map(|one| match one {
-        Ok(trigger) => {
-            let reason = Conditions::parse(&trigger.fields.conditions).err()?.to_string();
-            Some((trigger.tenant_id, trigger.id, reason))
-        }
-        Err(bad) => Some((bad.tenant, bad.id, bad.reason.clone())),
-    }) {
-        let (tenant, id, reason) = bad;
-        store::trouble::note(database, "dispatch", tenant, id, &reason).await?;
-    }
-    Ok(all)
+    store::event::triggers(database, &tenants, &afters, MAX_TRIGGERS, MAX_TRIGGER_BYTES).await
 }

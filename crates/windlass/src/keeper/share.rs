@@ -1,5 +1,6 @@
-//! The share of one tenant in a round that renders payloads: jobs, and bytes. Rendering stops where the share ends, so a
-//! round never costs more than its shares, whatever the templates expand to.
+//! The share of one tenant in a round that renders payloads: jobs, and bytes, of payloads and of the conditions that were
+//! compared with events. The work stops where the share ends, so a round never costs more than its shares, whatever the
+//! templates expand to, and however many events match nothing.
 
 use crate::model::trigger::MAX_BYTES;
 
@@ -32,6 +33,16 @@ impl RoundShare {
         }
     }
 
+    /// Whether more conditions may be compared with an event. It is true at first, so that every tenant makes progress.
+    pub(super) fn has_bytes(&self) -> bool {
+        self.bytes > 0
+    }
+
+    /// Takes the size of conditions that are compared with an event. The first payload still has room after that.
+    pub(super) fn examine(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+
     /// Takes the room of one job.
     pub(super) fn take(&mut self, bytes: usize) {
         self.is_unused = false;
@@ -56,5 +67,16 @@ mod tests {
         assert_eq!(single.room(), Some(usize::MAX));
         single.take(10);
         assert_eq!(single.room(), None, "it was the only job");
+    }
+
+    #[test]
+    fn conditions_use_up_the_share_except_for_the_first_payload() {
+        let mut share = RoundShare::among(500, 8);
+        assert!(share.has_bytes());
+        share.examine(MAX_BYTES as usize);
+        assert!(!share.has_bytes());
+        assert_eq!(share.room(), Some(usize::MAX), "otherwise a large payload would never fit");
+        share.take(1);
+        assert_eq!(share.room(), None);
     }
 }

@@ -101,7 +101,9 @@ impl Places {
             let (nothing, current) = (TenantPlaces::default(), all.get(&tenant));
             let current = current.unwrap_or(&nothing);
             if current.claims >= MAX_CLAIMS {
-                return Err(Error::Busy);
+                return Err(Error::Busy {
+                    reason: "the tenant has 2500 waiting claims, which is the limit; use fewer workers, or let each claim more jobs",
+                });
             }
             if !current.interests.contains_key(&id) {
                 current.check(bytes)?;
@@ -181,7 +183,9 @@ mod tests {
         let refused = places.take(interest(loud, "one more")).unwrap_err();
         assert!(refused.to_string().contains("200 different lists"), "{refused}");
         held.extend((held.len()..MAX_CLAIMS).map(|_| places.take(interest(loud, "7")).unwrap()));
-        assert!(matches!(places.take(interest(loud, "7")), Err(Error::Busy)));
+        let refused = places.take(interest(loud, "7")).unwrap_err();
+        assert!(matches!(refused, Error::Busy { .. }));
+        assert!(refused.to_string().contains(&format!("{MAX_CLAIMS} waiting claims")), "{refused}");
         assert!(places.take(interest(quiet, "one more")).is_ok());
         assert!((0..MAX_CLAIMS).all(|n| places.take(interest(None, format!("{n}"))).is_ok()));
         held.truncate(MAX_INTERESTS - 1);

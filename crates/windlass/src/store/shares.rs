@@ -2,11 +2,14 @@
 //! always get one.
 //!
 //! Further requests of the tenant wait in a bounded queue. A request beyond that bound, or one that has waited too
-//! long, gets an error. One tenant alone can use all connections except a quarter.
+//! long, gets an error. One tenant alone can use all connections except a quarter, and so can several together: the last
+//! quarter is for tenants that hold none.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use uuid::Uuid;
 
 use super::database::{Database, Session};
@@ -17,22 +20,104 @@ use crate::error::{Error, Result};
 const WAITING: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(10);
 
+const BUSY: Error = Error::Busy {
+    reason: "the tenant has too many requests that wait for a database connection; send fewer at the same time",
+};
+
 /// The shares of all tenants.
 #[derive(Debug, Clone)]
-pub(super) struct Shares(Arc<Permits>);
+pub(super) struct Shares {
+    /// The connections of one tenant, and its queue.
+    permits: Arc<Permits>,
+    places: Arc<ConnectionPlaces>,
+}
+
+/// The connections of all tenants together.
+#[derive(Debug)]
+struct ConnectionPlaces {
+    /// Beyond this number, only tenants without a connection get one. The pool itself limits the total.
+    common: usize,
+    held: Mutex<PlacesInUse>,
+    freed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct PlacesInUse {
+    total: usize,
+    by_tenant: HashMap<Uuid, usize>,
+}
 
 /// One connection of a tenant's share.
-pub(super) type Share = Permit;
+#[derive(Debug)]
+pub(super) struct Share {
+    _permit: Permit,
+    _place: ConnectionPlace,
+}
+
+#[derive(Debug)]
+struct ConnectionPlace {
+    places: Arc<ConnectionPlaces>,
+    tenant: Uuid,
+}
 
 impl Shares {
     pub(super) fn of(connections: usize) -> Self {
         let for_others = if connections > 1 { (connections / 4).max(1) } else { 0 };
-        // The pool itself limits the total.
-        Self(Arc::new(Permits::new(connections - for_others, usize::MAX, Some(WAITING), PATIENCE)))
+        let common = connections - for_others;
+        Self {
+            permits: Arc::new(Permits::new(common, usize::MAX, Some(WAITING), PATIENCE)),
+            places: Arc::new(ConnectionPlaces { common, held: Mutex::default(), freed: Notify::new() }),
+        }
     }
 
     async fn take(&self, tenant: Uuid) -> Result<Share> {
-        self.0.take(tenant).await.ok_or(Error::Busy)
+        let permit = self.permits.take(tenant).await.ok_or(BUSY)?;
+        let place = tokio::time::timeout(PATIENCE, self.place(tenant)).await.map_err(|_| BUSY)?;
+        Ok(Share { _permit: permit, _place: place })
+    }
+
+    async fn place(&self, tenant: Uuid) -> ConnectionPlace {
+        loop {
+            // Before the attempt, so that a place that is freed in between is not missed.
+            let mut freed = std::pin::pin!(self.places.freed.notified());
+            freed.as_mut().enable();
+            if let Some(place) = self.try_place(tenant) {
+                return place;
+            }
+            freed.await;
+        }
+    }
+
+    fn try_place(&self, tenant: Uuid) -> Option<ConnectionPlace> {
+        let mut held = self.places.held();
+        if held.total >= self.places.common && held.by_tenant.contains_key(&tenant) {
+            return None;
+        }
+        held.total += 1;
+        *held.by_tenant.entry(tenant).or_default() += 1;
+        drop(held);
+        Some(ConnectionPlace { places: self.places.clone(), tenant })
+    }
+}
+
+impl ConnectionPlaces {
+    fn held(&self) -> MutexGuard<'_, PlacesInUse> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for ConnectionPlace {
+    fn drop(&mut self) {
+        let mut held = self.places.held();
+        held.total -= 1;
+        if let Some(own) = held.by_tenant.get_mut(&self.tenant) {
+            *own -= 1;
+            if *own == 0 {
+                held.by_tenant.remove(&self.tenant);
+            }
+        }
+        drop(held);
+        self.places.freed.notify_waiters();
     }
 }
 
@@ -62,7 +147,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_tenant_leaves_a_quarter_to_others_and_its_queue_is_bounded() {
-        let most = |connections| Shares::of(connections).0.of_tenant();
+        let most = |connections| Shares::of(connections).permits.of_tenant();
         assert_eq!([1, 2, 4, 8, 40].map(most), [1, 1, 3, 6, 30]);
         let shares = Shares::of(2);
         let (loud, quiet) = (Uuid::from_u128(1), Uuid::from_u128(2));
@@ -71,9 +156,34 @@ mod tests {
         for one in &mut waiting {
             assert!(futures_util::poll!(one).is_pending());
         }
-        assert!(matches!(shares.take(loud).await, Err(Error::Busy)));
+        assert!(matches!(shares.take(loud).await, Err(Error::Busy { .. })));
         shares.take(quiet).await.unwrap();
         drop(held);
         assert!(waiting.remove(0).await.is_ok(), "the waiting request is next");
+    }
+
+    /// two tenants that each hold as many as they may would hold all.
+    #[tokio::test]
+    async fn several_tenants_together_leave_a_quarter_to_those_that_hold_none() {
+        let shares = Shares::of(8);
+        let tenant = Uuid::from_u128;
+        let mut held = Vec::new();
+        for number in [1, 1, 1, 1, 2, 2] {
+            held.push(shares.take(tenant(number)).await.unwrap());
+        }
+        let mut more = Box::pin(shares.take(tenant(2)));
+        assert!(futures_util::poll!(&mut more).is_pending(), "it holds two already");
+        let third = shares.take(tenant(3)).await.unwrap();
+        let mut again = Box::pin(shares.take(tenant(3)));
+        assert!(futures_util::poll!(&mut again).is_pending());
+        drop(again);
+        let fourth = shares.take(tenant(4)).await.unwrap();
+        drop((third, fourth));
+        assert!(futures_util::poll!(&mut more).is_pending(), "these were of the last quarter");
+        held.truncate(5);
+        more.await.unwrap();
+        drop(held);
+        assert!(shares.places.held().by_tenant.is_empty(), "tenants without a connection are removed");
+        assert_eq!(shares.places.held().total, 0);
     }
 }

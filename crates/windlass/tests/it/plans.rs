@@ -1,6 +1,7 @@
 //! The statements of the hot paths use their indexes regardless of the planner's statistics (F-22), and a claim takes no more
 //! than requested (F-20).
 
+mod dependencies;
 mod hand;
 mod pages;
 pub(crate) mod watch;

@@ -135,6 +135,13 @@ async fn a_completion_enqueues_at_most_a_thousand_jobs() {
     let query = "select error_text from windlass.history where job_id = $1";
     let error: String = client.query_one(query, &[&job]).await.unwrap().get(0);
     assert!(error.contains("at most 1000 next jobs, not 1001"), "{error}");
+    // a job has few dependencies, but a thousand jobs have many.
+    let needs = |many: usize| (0..many).fold(NewJob::new("a"), |job, _| job.depends_on(Uuid::now_v7()));
+    again.end(Ok((0..51).fold(Done::new(), |done, _| done.then(needs(100)))));
+    let again = desk.next().await;
+    let query = "select error_text from windlass.history where job_id = $1 order by attempt desc limit 1";
+    let error: String = client.query_one(query, &[&job]).await.unwrap().get(0);
+    assert!(error.contains("at most 5000 dependencies together, not 5100"), "{error}");
     again.end(Ok(followed_by(1000)));
     until(&client, job, State::Succeeded.as_str()).await;
     assert_eq!(unended(&queue, windlass::DEFAULT_TENANT).await, 1000);

@@ -314,7 +314,9 @@ async fn a_dry_run_is_bounded_like_a_dispatch_and_one_at_a_time_per_tenant() {
         queue.look(Reach::Tenant(DEFAULT_TENANT)).await.unwrap(),
     );
     let (would, refused) = tokio::join!(one.dry_run(&event), other.dry_run(&event));
-    assert!(matches!(refused.unwrap_err(), Error::Busy));
+    let refused = refused.unwrap_err();
+    assert!(matches!(refused, Error::Busy { .. }));
+    assert!(refused.to_string().contains("repeat the dry run"), "the limit is named: {refused}");
     let would = would.unwrap();
     let bytes: usize =
         would.iter().filter_map(|one| one.payload.as_ref()).map(|payload| payload.to_string().len()).sum();

@@ -17,6 +17,10 @@ use crate::model::record::WouldFire;
 use crate::model::trigger::{self, MAX_BYTES, MAX_MATCHES, Rendered, Renderer, Trigger, TriggerType};
 use crate::store;
 
+const BUSY: Error = Error::Busy {
+    reason: "a dry run or a backfill of the tenant is in progress, and a tenant can have one of them at a time; repeat the dry run later",
+};
+
 /// The number of triggers per query.
 const PAGE: u16 = 100;
 
@@ -25,7 +29,7 @@ impl Reading {
     /// MiB of payloads, it omits the payloads.
     pub async fn dry_run(&self, event: &NewEvent) -> Result<Vec<WouldFire>> {
         let tenant = self.reach.owner();
-        let slot = Arc::new(self.dry_runs.take(tenant, 1).ok_or(Error::Busy)?);
+        let slot = Arc::new(self.dry_runs.take(tenant, 1).ok_or(BUSY)?);
         let (now, _) = store::trigger::now(&self.session, tenant).await?;
         let payload = event.payload_value()?;
         let (id, name) = (Uuid::nil(), event.name.clone());

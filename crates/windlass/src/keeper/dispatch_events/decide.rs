@@ -1,6 +1,7 @@
 //! Decides about the events of one tenant: which triggers match, and with which payloads. It only computes, and its cost
 //! depends on the tenant's templates, so it runs on a blocking thread. It stops where the tenant's share of the round
-//! ends, and whenever it needs a route that is not known yet.
+//! ends, and whenever it needs a route that is not known yet. The conditions that it compares count too: otherwise
+//! events that match nothing would cost their tenant nothing.
 
 use std::collections::HashMap;
 
@@ -31,6 +32,8 @@ pub(super) struct Decider {
     /// The current trigger of the current event, which is that after the decided ones; its matches, and the last
     /// trigger that was processed.
     next: usize,
+    /// The conditions of the current trigger hold, and its route was needed.
+    is_match: bool,
     matches: Vec<Match>,
     done: Option<Uuid>,
     pub(super) decided: Vec<DecidedEvent>,
@@ -60,7 +63,7 @@ impl Decider {
     pub(super) fn new(events: Vec<Pending>, triggers: Triggers, share: RoundShare) -> Self {
         let known = |trigger: Trigger| match Conditions::parse(&trigger.fields.conditions) {
             Ok(conditions) => Ok(ParsedTrigger { trigger, conditions, renderer: None }),
-            // Such triggers are reported before. It is unknown which events this one matches.
+            // It is unknown which events it matches.
             Err(error) => Err(Unreadable {
                 tenant: trigger.tenant_id,
                 id: trigger.id,
@@ -75,6 +78,7 @@ impl Decider {
             routes: HashMap::new(),
             share,
             next: 0,
+            is_match: false,
             matches: Vec::new(),
             done: events.first().and_then(|event| event.after),
             decided: Vec::with_capacity(events.len()),
@@ -86,6 +90,11 @@ impl Decider {
     /// The tenant of the events.
     pub(super) fn tenant(&self) -> Option<Uuid> {
         self.events.first().map(|event| event.tenant)
+    }
+
+    /// The triggers that cannot be read.
+    pub(super) fn unreadable(&self) -> impl Iterator<Item = &Unreadable> {
+        self.triggers.iter().filter_map(|one| one.as_ref().err())
     }
 
     /// Continues. Returns the key of the definition whose route is needed to go on, or none at the end.
@@ -109,6 +118,7 @@ impl Decider {
                     Err(bad) => bad.id,
                 });
                 self.next += 1;
+                self.is_match = false;
             }
             self.push(self.until);
         }
@@ -145,9 +155,17 @@ impl Decider {
             }
         };
         let fields = &known.trigger.fields;
-        let matches = fields.event_name.as_deref().is_some_and(|pattern| matches_name(pattern, &event.name))
-            && known.conditions.hold(&event.payload);
-        if !matches {
+        if !fields.event_name.as_deref().is_some_and(|pattern| matches_name(pattern, &event.name)) {
+            return Ok(AtTrigger::NoMatch);
+        }
+        if !self.is_match {
+            if !self.share.has_bytes() {
+                return Ok(AtTrigger::NoRoom);
+            }
+            self.share.examine(known.conditions.bytes());
+            self.is_match = known.conditions.hold(&event.payload);
+        }
+        if !self.is_match {
             return Ok(AtTrigger::NoMatch);
         }
         let Some(room) = self.share.room() else { return Ok(AtTrigger::NoRoom) };

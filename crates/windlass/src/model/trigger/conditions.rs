@@ -6,11 +6,15 @@ use std::cmp::Ordering;
 use serde_json::Value;
 
 use crate::error::{Error, Result};
+use crate::model::template::weight;
 
 const MAX: usize = 50;
 
 #[derive(Debug, Clone)]
-pub(crate) struct Conditions(Vec<Condition>);
+pub(crate) struct Conditions {
+    all: Vec<Condition>,
+    bytes: usize,
+}
 
 #[derive(Debug, Clone)]
 struct Condition {
@@ -91,11 +95,16 @@ impl Conditions {
         if parsed.len() > MAX {
             return Err(refuse("", format!("must have at most {MAX} items")));
         }
-        Ok(Self(parsed))
+        Ok(Self { all: parsed, bytes: weight(conditions, usize::MAX) })
     }
 
     pub(crate) fn hold(&self, payload: &Value) -> bool {
-        self.0.iter().all(|condition| condition.holds(payload))
+        self.all.iter().all(|condition| condition.holds(payload))
+    }
+
+    /// Their size as JSON, which is a measure of the time that a comparison with one event takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 }
 

@@ -1,8 +1,8 @@
 //! The entry point of external callers.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use windlass::admin::Actor;
+use windlass::admin::{Actor, Reach};
 use windlass::{Definition, Error, NewJob, Queue};
 use windlass_testing::{TestQueue, settings};
 
@@ -44,4 +44,25 @@ async fn callers_are_restricted_to_their_role_tenant_and_time() {
     let refused = hurried.enqueue_as(a, &actor, &own).await;
     assert!(matches!(refused, Err(Error::MissingRole { .. })), "{refused:?}");
     assert_eq!(counted().await, (1, 1));
+}
+
+/// the server limits each statement, and an operation on many jobs has thousands of them.
+#[tokio::test]
+async fn many_short_statements_take_no_longer_together_than_one_may() {
+    let queue = TestQueue::create().await;
+    queue.define(&Definition::new("a")).await.unwrap();
+    let limit = Duration::from_millis(500);
+    let hurried = Queue::connect(settings(queue.url()).statement_timeout(limit)).await.unwrap();
+    let (job, tenant) = (NewJob::new("a").dedupe_key("k"), windlass::DEFAULT_TENANT);
+    let checked = hurried.check_job(&job).await.unwrap();
+    let began = Instant::now();
+    let acting = hurried.act(Reach::Tenant(tenant), &Actor::new("ada")).await.unwrap();
+    while began.elapsed() <= 2 * limit {
+        acting.now().await.unwrap();
+    }
+    let refused = acting.enqueue_each(&[checked]).await.unwrap_err();
+    assert!(matches!(refused, Error::TransactionTimeout { .. }) && refused.is_timeout(), "{refused}");
+    drop(acting);
+    let jobs = "select count(*) from windlass.job";
+    assert_eq!(queue.client().await.query_one(jobs, &[]).await.unwrap().get::<_, i64>(0), 0);
 }

@@ -140,6 +140,7 @@ async fn templates_that_expand_are_rendered_up_to_a_tenants_share_and_no_further
     assert_eq!(count(&client, &pending).await, 6, "the outbox contains their progress");
 }
 
+<<<<<<< HEAD
 /// a payload that the definition refuses took as long to render as one that it accepts.
 #[tokio::test(flavor = "multi_thread")]
 async fn refused_payloads_use_up_a_tenants_share_of_the_dispatch() {
@@ -160,6 +161,36 @@ async fn refused_payloads_use_up_a_tenants_share_of_the_dispatch() {
         keeper.run_once(Duty::Dispatch).await.unwrap();
     }
     assert_eq!(count(&client, refused).await, 30, "each one is recorded");
+=======
+/// thirty triggers with long conditions, and events that match none of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn conditions_that_do_not_match_use_up_a_tenants_share_too() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    triggers(&queue, &client, json!({}), 29).await;
+    let long = json!({"x": {"in": vec![1_000_000; 3_700]}});
+    client.execute("update windlass.job_triggers set conditions = $1", &[&long]).await.unwrap();
+    emit_many(&client, DEFAULT_TENANT, 40).await;
+    let quiet = queue.tenant("quiet").await;
+    queue.create_trigger(quiet, &NewTrigger::event("own", "load.*", "held"), "tester").await.unwrap();
+    emit_many(&client, quiet, 1).await;
+
+    let keeper = keeper(&queue);
+    keeper.run_once(Duty::Dispatch).await.unwrap();
+    assert_eq!(count(&client, "select count(*) from windlass.job").await, 1, "that of the other tenant");
+    let pending = "select count(*) from windlass.event_pending";
+    let left = count(&client, pending).await;
+    assert!(
+        (36..40).contains(&left),
+        "0.9 MB of conditions for each event, 2 MiB in a round: {left} are left"
+    );
+    let mut rounds = 0;
+    while count(&client, pending).await > 0 {
+        keeper.run_once(Duty::Dispatch).await.unwrap();
+        rounds += 1;
+        assert!(rounds <= 40, "each round makes progress");
+    }
+>>>>>>> a3bcef4
 }
 
 #[tokio::test(flavor = "multi_thread")]

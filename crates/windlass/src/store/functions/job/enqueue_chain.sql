@@ -30,6 +30,11 @@ begin
   if exists (select from unnest(details) d where jsonb_array_length(d -> 'chain') > 1000) then
     raise exception 'a job can enqueue at most 1000 next jobs' using errcode = 'WL007', column = 'next';
   end if;
+  if exists (select from unnest(details) d
+              where (select sum(jsonb_array_length(nullif(l -> 'depends_on', 'null'))) from jsonb_array_elements(d -> 'chain') l) > 5000)
+  then
+    raise exception 'the next jobs of a job can have at most 5000 dependencies together' using errcode = 'WL007', column = 'next';
+  end if;
   for chained in
     select tenants[o.ord] as tenant, array_agg(k.idempotency_key) as idempotency, array_agg(k.dedupe_key) as dedupe,
            array_agg(k.ordering_key) as ordering, array_agg(d) filter (where d is not null) as needs

@@ -125,9 +125,11 @@ begin
   select count(*) as n, array_agg(l.xid) as xids, array_agg(l.tenant_id) as tenants, array_agg(l.needs_job_id) as needs,
          array_agg(l.job_id) as jobs
     into slice from (
+      -- The expressions of the index dependency_by_xid.
       select d.xid, d.tenant_id, d.needs_job_id, d.job_id from windlass.dependency d
-       where (d.xid, d.tenant_id, d.needs_job_id, d.job_id) > (mark.at_xid, mark.at_tenant, mark.at_needs, mark.at_job)
-       order by d.xid, d.tenant_id, d.needs_job_id, d.job_id limit most) l;
+       where (d.xid, uuid_send(d.tenant_id) || uuid_send(d.needs_job_id) || uuid_send(d.job_id))
+             > (mark.at_xid, uuid_send(mark.at_tenant) || uuid_send(mark.at_needs) || uuid_send(mark.at_job))
+       order by d.xid, uuid_send(d.tenant_id) || uuid_send(d.needs_job_id) || uuid_send(d.job_id) limit most) l;
   if slice.n = most then
     has_more := true;
     mark.at_xid := slice.xids[most];
