@@ -43,15 +43,14 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 17, name: "bounds", sql: include_str!("../../migrations/0017_bounds.sql") },
     Migration { version: 18, name: "audit_due", sql: include_str!("../../migrations/0018_audit_due.sql") },
     Migration {
-<<<<<<< HEAD
         version: 20,
         name: "closed_workers",
         sql: include_str!("../../migrations/0020_closed_workers.sql"),
-=======
+    },
+    Migration {
         version: 21,
         name: "dependency_order",
         sql: include_str!("../../migrations/0021_dependency_order.sql"),
->>>>>>> a3bcef4
     },
 ];
 

@@ -140,7 +140,6 @@ async fn templates_that_expand_are_rendered_up_to_a_tenants_share_and_no_further
     assert_eq!(count(&client, &pending).await, 6, "the outbox contains their progress");
 }
 
-<<<<<<< HEAD
 /// a payload that the definition refuses took as long to render as one that it accepts.
 #[tokio::test(flavor = "multi_thread")]
 async fn refused_payloads_use_up_a_tenants_share_of_the_dispatch() {
@@ -161,7 +160,8 @@ async fn refused_payloads_use_up_a_tenants_share_of_the_dispatch() {
         keeper.run_once(Duty::Dispatch).await.unwrap();
     }
     assert_eq!(count(&client, refused).await, 30, "each one is recorded");
-=======
+}
+
 /// thirty triggers with long conditions, and events that match none of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn conditions_that_do_not_match_use_up_a_tenants_share_too() {
@@ -190,7 +190,6 @@ async fn conditions_that_do_not_match_use_up_a_tenants_share_too() {
         rounds += 1;
         assert!(rounds <= 40, "each round makes progress");
     }
->>>>>>> a3bcef4
 }
 
 #[tokio::test(flavor = "multi_thread")]
