@@ -209,8 +209,8 @@ create table windlass.history (
   artifact jsonb,
   primary key (tenant_id, job_id, attempt),
   constraint history_attempt_has_outcome check ((attempt = 0) = (outcome is null)),
-  constraint history_status_is_terminal check (job_status between 1 and 4),
-  constraint history_artifact_needs_success check (artifact is null or outcome = 1)
+  constraint history_status_is_terminal check (job_status between 1 and 4), -- succeeded to canceled
+  constraint history_artifact_needs_success check (artifact is null or outcome = 1) -- succeeded
 ) partition by range (job_id);
 create table windlass.history_default partition of windlass.history default;
 create index history_by_status on windlass.history (tenant_id, job_status, job_id) where job_status is not null;

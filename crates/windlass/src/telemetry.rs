@@ -115,7 +115,7 @@ pub(crate) struct Meters {
     pub(crate) claimed: Counter,
     pub(crate) queue_seconds: Histogram,
     pub(crate) run_seconds: Histogram,
-    attempts: [Counter; AttemptOutcome::ALL.len()],
+    attempts: [(AttemptOutcome, Counter); AttemptOutcome::ALL.len()],
     retries: Counter,
     finished: [(State, Counter); 4],
 }
@@ -133,14 +133,16 @@ impl Meters {
                 (state, metrics::counter!("windlass_finished_total", &labels))
             }),
             attempts: AttemptOutcome::ALL.map(|outcome| {
-                metrics::counter!("windlass_attempts_total", "definition_key" => key(), "outcome" => outcome.as_str())
+                let labels = [("definition_key", key()), ("outcome", outcome.as_str().to_owned())];
+                (outcome, metrics::counter!("windlass_attempts_total", &labels))
             }),
         }
     }
 
     pub(crate) fn attempt(&self, outcome: AttemptOutcome) {
-        let position = usize::try_from(outcome.code() - 1).unwrap_or(0);
-        self.attempts[position].increment(1);
+        if let Some((_, counter)) = self.attempts.iter().find(|(of, _)| *of == outcome) {
+            counter.increment(1);
+        }
     }
 
     /// Counts a retry, or the final state of the job.

@@ -1,5 +1,6 @@
 //! The rules, one subject per file.
 
+mod codes;
 mod directions;
 mod finished;
 mod habits;
@@ -25,6 +26,7 @@ pub(crate) fn all() -> Vec<&'static Rule> {
         rooms::RULES,
         directions::RULES,
         names::RULES,
+        codes::RULES,
         statements::RULES,
         length::RULES,
         finished::RULES,

@@ -7,7 +7,7 @@ use serde_json::json;
 use uuid::Uuid;
 use windlass::DEFAULT_TENANT;
 use windlass::internals::state::{Move, MovedBy, TRANSITIONS};
-use windlass::job::{Fence, State};
+use windlass::job::{AttemptOutcome, Fence, State};
 use windlass::keeper::{Duty, Keeper};
 use windlass_testing::TestQueue;
 
@@ -352,6 +352,28 @@ async fn a_row_of_a_wrong_shape_cannot_be_written() {
         let error = error.as_db_error().unwrap();
         assert_eq!(error.constraint(), Some(constraint), "{statement}: {error}");
     }
+}
+
+/// And the planner replaces a call with a constant by its value, so that no statement pays for the names.
+#[tokio::test]
+async fn sql_has_the_codes_of_the_library() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    for state in State::ALL {
+        let query = "select windlass.state_code($1), windlass.state_name($2), windlass.has_ended($2)";
+        let row = client.query_one(query, &[&state.as_str(), &state.code()]).await.unwrap();
+        assert_eq!((row.get(0), row.get(1), row.get(2)), (state.code(), state.as_str(), state.is_terminal()));
+    }
+    for outcome in AttemptOutcome::ALL {
+        let query = "select windlass.outcome_code($1), windlass.outcome_name($2)";
+        let row = client.query_one(query, &[&outcome.as_str(), &outcome.code()]).await.unwrap();
+        assert_eq!((row.get(0), row.get(1)), (outcome.code(), outcome.as_str()));
+    }
+    let explain = "explain (verbose, costs off) select windlass.state_code('queued') from windlass.history h
+        where windlass.has_ended(h.job_status) and h.outcome = windlass.outcome_code('lost')";
+    let plan = client.query(explain, &[]).await.unwrap();
+    let called = |line: &str| line.contains("_code(") || line.contains("has_ended(");
+    assert!(!plan.iter().any(|row| called(row.get(0))), "{plan:?}");
 }
 
 /// The documentation's table equals the code's.

@@ -6,7 +6,7 @@ use crate::rule::Rule;
 use crate::source::words;
 use crate::tree::{File, LIBRARY};
 
-pub(crate) const RULES: &[&Rule] = &[&ONE_TYPE, &CODES];
+pub(crate) const RULES: &[&Rule] = &[&ONE_TYPE];
 
 const ONE_TYPE: Rule = Rule {
     name: "no two types of the library have the same name",
@@ -54,43 +54,3 @@ const ONE_TYPE: Rule = Rule {
         ],
     ],
 };
-
-const CODES: Rule = Rule {
-    name: "only model/job/state.rs contains the codes of states and outcomes",
-    fix: "call State::code or AttemptOutcome::code",
-    find: |tree| {
-        let of_library = tree.rust().filter(|(file, _)| file.path.starts_with(LIBRARY) && !file.is_test());
-        of_library
-            .flat_map(|(file, source)| {
-                let literals = source.strings.iter().filter(|literal| !source.is_test(literal.start));
-                let coded = literals.filter(|literal| has_code(&literal.text));
-                coded.map(|literal| {
-                    file.place_at(literal.start, "the code of a state or an outcome in a string")
-                })
-            })
-            .collect()
-    },
-    caught: &[
-        &[("crates/windlass/src/pull/leftovers.rs", "let detail = r#\"{\"outcome\": 7, \"next\": 5}\"#;\n")],
-        &[("crates/windlass/src/pull/leftovers.rs", "let detail = \"{\\\"next\\\":5}\";\n")],
-    ],
-    passes: &[
-        &[(
-            "crates/windlass/src/attempt/ending.rs",
-            "format!(r#\"{{\"outcome\":{},\"next\":{}}}\"#, a, b);\n",
-        )],
-        &[(
-            "crates/windlass/src/pull.rs",
-            "#[cfg(test)]\nmod tests { const A: &str = r#\"{\"next\": 5}\"#; }\n",
-        )],
-    ],
-};
-
-/// Whether a JSON text sets an outcome or a next state to a number.
-fn has_code(text: &str) -> bool {
-    let text = text.replace([' ', '\\'], "");
-    ["\"outcome\":", "\"next\":"].iter().any(|field| {
-        text.match_indices(field)
-            .any(|(at, _)| text[at + field.len()..].starts_with(|c: char| c.is_ascii_digit()))
-    })
-}

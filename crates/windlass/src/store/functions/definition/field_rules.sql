@@ -34,7 +34,7 @@ begin
     return 'must be an object such as {"succeeded": 604800}';
   elsif value is not null then
     for rule in select * from jsonb_each(value) loop
-      if coalesce(windlass.state_code(rule.key) > 4, true) then
+      if windlass.has_ended(windlass.state_code(rule.key)) is not true then
         return format('has %s, which is not one of succeeded, failed, dead_letter, canceled', quote_literal(left(rule.key, 100)));
       elsif rule.value <> 'null' and not windlass.is_whole(rule.value, 0, 3162240000) then
         return format('%s must be a whole number of seconds between 0 and 3162240000 (100 years)', rule.key);

@@ -31,7 +31,9 @@ begin
   end if;
   with ended as (
     select n.tenant_id, n.queue, date_bin(slot, h.finished_at, epoch) as at,
-           count(*) filter (where h.outcome = 1) as succeeded, count(*) filter (where h.outcome in (2, 3, 5)) as failed,
+           count(*) filter (where h.outcome = windlass.outcome_code('succeeded')) as succeeded,
+           count(*) filter (where h.outcome in (windlass.outcome_code('failed'), windlass.outcome_code('timeout'),
+             windlass.outcome_code('lost'))) as failed,
            0 as queued, 0 as running
       from windlass.history h join windlass.lane n on n.tenant_id = h.tenant_id and n.id = h.lane
      where h.finished_at >= since and h.finished_at < upto

@@ -14,7 +14,7 @@ begin
   perform windlass.tenant_for(tenant);
   perform windlass.stay_durable();
   for try in 1..20 loop
-    if windlass.finish_waiting(tenant, array[job], 4::smallint, 'canceled') <> '{}' then
+    if windlass.finish_waiting(tenant, array[job], windlass.state_code('canceled'), 'canceled') <> '{}' then
       perform windlass.unblock(tenant, array[job]);
       return 'canceled';
     end if;

@@ -13,13 +13,13 @@ begin
   if jobs is null or jobs = '{}' then
     return '{}';
   end if;
-  with from_line as materialized (select l.job_id, l.lane, l.holds_dedupe, 5 as state from windlass.leave_line(tenant, jobs) l),
+  with from_line as materialized (select l.job_id, l.lane, l.holds_dedupe, 'queued' as state from windlass.leave_line(tenant, jobs) l),
   from_time as (
     delete from windlass.deferred d where d.tenant_id = tenant and d.job_id = any (jobs)
-    returning d.job_id, d.lane, d.holds_dedupe, 7 as state),
+    returning d.job_id, d.lane, d.holds_dedupe, 'scheduled' as state),
   from_jobs as (
     delete from windlass.blocked b where b.tenant_id = tenant and b.job_id = any (jobs)
-    returning b.job_id, b.lane, b.holds_dedupe, 8 as state),
+    returning b.job_id, b.lane, b.holds_dedupe, 'blocked' as state),
   gone as (select * from from_line union all select * from from_time union all select * from from_jobs),
   unwaited as (
     delete from windlass.dependency d using gone g
@@ -32,8 +32,9 @@ begin
      where g.holds_dedupe and d.released_at_end and d.tenant_id = tenant and d.job_id = g.job_id),
   counted as (
     insert into windlass.tally (tenant_id, lane, queued, scheduled, blocked, failed, canceled)
-      select tenant, g.lane, -count(*) filter (where g.state = 5), -count(*) filter (where g.state = 7),
-             -count(*) filter (where g.state = 8), count(*) filter (where final = 2), count(*) filter (where final = 4)
+      select tenant, g.lane, -count(*) filter (where g.state = 'queued'), -count(*) filter (where g.state = 'scheduled'),
+             -count(*) filter (where g.state = 'blocked'), count(*) filter (where final = windlass.state_code('failed')),
+             count(*) filter (where final = windlass.state_code('canceled'))
         from gone g group by g.lane)
   select coalesce(array_agg(g.job_id), '{}') into ended from gone g;
   return ended;

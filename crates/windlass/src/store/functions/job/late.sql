@@ -28,7 +28,7 @@ begin
         select x.tenant_id, x.job_id, x.only_unstarted from windlass.expiry x
          where x.tenant_id = late.tenant_id and x.job_id = any (late.jobs) and x.expires_at <= at for update skip locked) d
      where e.tenant_id = d.tenant_id and e.job_id = d.job_id and e.only_unstarted = d.only_unstarted;
-    perform windlass.unblock(late.tenant_id, windlass.finish_waiting(late.tenant_id, late.jobs, 2::smallint, 'expired'));
+    perform windlass.unblock(late.tenant_id, windlass.finish_waiting(late.tenant_id, late.jobs, windlass.state_code('failed'), 'expired'));
   end loop;
   insert into windlass.tally (tenant_id, lane, queued)
     select p.tenant_id, p.lane, -count(*)

@@ -11,7 +11,7 @@ $$;
 create or replace function windlass.holds_ordering_key(tenant uuid, job uuid) returns boolean
 language sql stable
 as $$
-  select coalesce(windlass.state_code(windlass.state_of(tenant, job)) > 4, false)
+  select windlass.has_ended(windlass.state_code(windlass.state_of(tenant, job))) is false
       or exists (select from windlass.dependency d where d.tenant_id = tenant and d.job_id = job)
 $$;
 

@@ -45,19 +45,20 @@ begin
   end if;
   -- A job that moves during the delete is found at its new position by the next iteration.
   loop
-    with from_line as materialized (select l.lane, 5 as state from windlass.leave_line(tenant, jobs) l),
-    from_live as (delete from windlass.live l where l.tenant_id = tenant and l.job_id = any (jobs) returning l.lane, 6 as state),
-    from_time as (delete from windlass.deferred d where d.tenant_id = tenant and d.job_id = any (jobs) returning d.lane, 7 as state),
-    from_jobs as (delete from windlass.blocked b where b.tenant_id = tenant and b.job_id = any (jobs) returning b.lane, 8 as state),
+    with from_line as materialized (select l.lane, 'queued' as state from windlass.leave_line(tenant, jobs) l),
+    from_live as (delete from windlass.live l where l.tenant_id = tenant and l.job_id = any (jobs) returning l.lane, 'running' as state),
+    from_time as (delete from windlass.deferred d where d.tenant_id = tenant and d.job_id = any (jobs)
+      returning d.lane, 'scheduled' as state),
+    from_jobs as (delete from windlass.blocked b where b.tenant_id = tenant and b.job_id = any (jobs) returning b.lane, 'blocked' as state),
     from_history as (delete from windlass.history h where h.tenant_id = tenant and h.job_id = any (jobs)
-      returning h.lane, h.job_status as state),
+      returning h.lane, windlass.state_name(h.job_status) as state),
     gone as (select * from from_line union all select * from from_live union all select * from from_time union all select * from from_jobs
              union all select * from from_history where state is not null)
     insert into windlass.tally (tenant_id, lane, queued, running, scheduled, blocked, succeeded, failed, dead_letter, canceled, purged)
-      select tenant, g.lane, -count(*) filter (where g.state = 5), -count(*) filter (where g.state = 6),
-             -count(*) filter (where g.state = 7),
-             -count(*) filter (where g.state = 8), -count(*) filter (where g.state = 1), -count(*) filter (where g.state = 2),
-             -count(*) filter (where g.state = 3), -count(*) filter (where g.state = 4), count(*)
+      select tenant, g.lane, -count(*) filter (where g.state = 'queued'), -count(*) filter (where g.state = 'running'),
+             -count(*) filter (where g.state = 'scheduled'), -count(*) filter (where g.state = 'blocked'),
+             -count(*) filter (where g.state = 'succeeded'), -count(*) filter (where g.state = 'failed'),
+             -count(*) filter (where g.state = 'dead_letter'), -count(*) filter (where g.state = 'canceled'), count(*)
         from gone g group by g.lane;
     exit when not exists (
       select from windlass.standing s where s.tenant_id = tenant and s.job_id = any (jobs)

@@ -98,12 +98,12 @@ begin
   delete from windlass.prune_passed p where p.tenant_id = tenant and p.job_id = job;
   delete from windlass.expiry e
    where e.tenant_id = tenant and e.job_id = job and e.expires_at <= clock_timestamp(); -- the retried job must run
+  was := windlass.state_name(ended.job_status);
   insert into windlass.tally (tenant_id, lane, queued, blocked, succeeded, failed, dead_letter, canceled)
-    values (tenant, body.lane, (answer = 'queued')::integer, (answer = 'blocked')::integer, -(ended.job_status = 1)::integer,
-            -(ended.job_status = 2)::integer, -(ended.job_status = 3)::integer, -(ended.job_status = 4)::integer);
+    values (tenant, body.lane, (answer = 'queued')::integer, (answer = 'blocked')::integer, -(was = 'succeeded')::integer,
+            -(was = 'failed')::integer, -(was = 'dead_letter')::integer, -(was = 'canceled')::integer);
   perform windlass.hold_to_quota(tenant, 1);
   perform windlass.refuse_tenant(array[tenant]);
-  was := windlass.state_name(ended.job_status);
   if answer = 'blocked' then
     perform windlass.unblock(tenant, array(select d.needs_job_id from windlass.dependency d
       where d.tenant_id = tenant and d.job_id = retry_unaudited.job), array[job]);

@@ -47,7 +47,7 @@ begin
     perform set_config('lock_timeout', '200ms', true);
   end if;
   with input as materialized (
-    select i.*, coalesce((i.detail -> 'next')::smallint, 1::smallint) as next
+    select i.*, coalesce((i.detail -> 'next')::smallint, windlass.state_code('succeeded')) as next
       from unnest(tenants, jobs, attempts, tokens, ran_ms, details) with ordinality
         i (tenant, job, attempt, token, ran, detail, ord)),
   ended as (
@@ -56,7 +56,7 @@ begin
        and l.attempt = i.attempt and l.token = i.token and (only_workers is null or l.worker = any (only_workers))
        and (not skips_locked or l.xmax = '0')
     returning l.tenant_id, l.job_id, l.lane, i.ord, i.ran, i.detail,
-      case when l.cancel_requested_at is null then i.next else 4 end::smallint as next, l.attempt,
+      case when l.cancel_requested_at is null then i.next else windlass.state_code('canceled') end as next, l.attempt,
       l.failures, l.lost, l.snoozes, l.holds_dedupe, l.cancel_requested_at is not null as was_canceled, l.claimed_at, l.max_attempts,
       l.worker, l.limited_by),
   remembered as (
@@ -65,12 +65,13 @@ begin
         progress_percent, progress_message)
       select e.tenant_id, e.job_id, coalesce(at - e.ran * interval '1 ms', e.claimed_at), at, e.attempt, e.lane, e.worker,
              (e.detail -> 'exit_code')::integer, (e.detail -> 'pid')::integer,
-             case when e.was_canceled and coalesce((e.detail -> 'outcome')::smallint, 1) <> 5 then 4
-                  else coalesce((e.detail -> 'outcome')::smallint, 1) end,
-             case when e.next <= 4 then e.next end,
+             case when e.was_canceled and (e.detail -> 'outcome')::smallint is distinct from windlass.outcome_code('lost')
+                  then windlass.outcome_code('canceled')
+                  else coalesce((e.detail -> 'outcome')::smallint, windlass.outcome_code('succeeded')) end,
+             case when windlass.has_ended(e.next) then e.next end,
              case when e.was_canceled then 'cancel_requested' else e.detail ->> 'reason' end,
              e.detail ->> 'error', e.detail ->> 'stdout', e.detail ->> 'stderr', e.detail -> 'result',
-             case when e.next = 1 then e.detail -> 'artifact' end,
+             case when e.next = windlass.state_code('succeeded') then e.detail -> 'artifact' end,
              (e.detail -> 'signal')::smallint, (e.detail -> 'max_rss_kb')::bigint,
              case when e.detail ? 'progress' then (e.detail #>> '{progress,percent}')::real when e.detail is not null then (
                select p.percent from windlass.progress p where p.tenant_id = e.tenant_id and p.job_id = e.job_id
@@ -84,23 +85,26 @@ begin
       select e.tenant_id, e.job_id, at + least((e.detail -> 'delay_ms')::bigint, 3153600000000) * interval '1 ms', e.lane, e.attempt,
              (e.detail -> 'failures')::smallint, (e.detail -> 'lost')::smallint, (e.detail -> 'snoozes')::smallint,
              e.max_attempts, e.holds_dedupe
-        from ended e where e.next = 7),
+        from ended e where e.next = windlass.state_code('scheduled')),
   released as (
     insert into windlass.line (tenant_id, job_id, lane, attempt, failures, lost, snoozes, max_attempts, holds_dedupe, ids)
       select e.tenant_id, e.job_id, e.lane, e.attempt, e.failures, e.lost, e.snoozes, e.max_attempts, e.holds_dedupe, array[e.job_id]
-        from ended e where e.next = 5),
+        from ended e where e.next = windlass.state_code('queued')),
   freed as (
     delete from windlass.dedupe d using ended e
-     where e.holds_dedupe and e.next <= 4 and d.released_at_end
+     where e.holds_dedupe and windlass.has_ended(e.next) and d.released_at_end
        and d.tenant_id = any (array[e.tenant_id]) and d.job_id = e.job_id),
   counted as (
     insert into windlass.tally (tenant_id, lane, running, queued, scheduled, succeeded, failed, dead_letter, canceled)
-      select e.tenant_id, e.lane, -count(*), count(*) filter (where e.next = 5), count(*) filter (where e.next = 7),
-             count(*) filter (where e.next = 1), count(*) filter (where e.next = 2),
-             count(*) filter (where e.next = 3), count(*) filter (where e.next = 4)
+      select e.tenant_id, e.lane, -count(*), count(*) filter (where e.next = windlass.state_code('queued')),
+             count(*) filter (where e.next = windlass.state_code('scheduled')),
+             count(*) filter (where e.next = windlass.state_code('succeeded')),
+             count(*) filter (where e.next = windlass.state_code('failed')),
+             count(*) filter (where e.next = windlass.state_code('dead_letter')),
+             count(*) filter (where e.next = windlass.state_code('canceled'))
         from ended e group by e.tenant_id, e.lane)
   select array_agg(e.ord::integer), array_agg(e.ord::integer) filter (where e.was_canceled),
-         array_agg(distinct e.lane) filter (where e.next = 5),
+         array_agg(distinct e.lane) filter (where e.next = windlass.state_code('queued')),
          array_agg(distinct e.limited_by) filter (where e.limited_by is not null)
     into settled, overruled, released_to, limited
     from ended e;

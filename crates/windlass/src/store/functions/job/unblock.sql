@@ -41,7 +41,7 @@ begin
          array_agg(s.id) filter (where s.state in ('failed', 'dead_letter', 'canceled')) as unmet
     into ended
     from unnest(needs, windlass.states_of(tenant, needs)) s (id, state)
-   where windlass.state_code(s.state) <= 4;
+   where windlass.has_ended(windlass.state_code(s.state));
   if ended.ids is null then
     return 0;
   end if;
@@ -142,7 +142,7 @@ begin
     select d.needs_job_id, d.job_id, d.if_unmet,
            n.state = 'succeeded' or d.if_unmet = 'run' or (d.if_unmet = 'wait' and n.state = 'canceled') as met
       from need n join windlass.dependency d on d.tenant_id = tenant and d.needs_job_id = n.id
-     where windlass.state_code(n.state) <= 4 and d.job_id = any (jobs)),
+     where windlass.has_ended(windlass.state_code(n.state)) and d.job_id = any (jobs)),
   done as (
     delete from windlass.dependency d using known k
      where (k.met or k.if_unmet = 'cancel') and d.tenant_id = tenant and d.needs_job_id = k.needs_job_id and d.job_id = k.job_id),
@@ -162,7 +162,7 @@ begin
     into decided, settled, canceled, next, now_needs, now_jobs from known k;
   done_needs := done_needs || now_needs;
   done_jobs := done_jobs || now_jobs;
-  perform windlass.finish_waiting(tenant, canceled, 4::smallint, 'dependency');
+  perform windlass.finish_waiting(tenant, canceled, windlass.state_code('canceled'), 'dependency');
   perform windlass.start_unblocked(tenant, settled);
   next := coalesce(canceled, '{}') || next;
 end

@@ -26,7 +26,8 @@ begin
     select coalesce(cardinality(s.busy), 0) into left_over
       from windlass.settle(held.tenants, held.jobs, held.attempts, array_fill(with_token, array[held.n]),
         array_fill(null::integer, array[held.n]),
-        array_fill('{"outcome": 7, "next": 5, "error": "the response to the claim was lost"}'::jsonb, array[held.n]),
+        array_fill(jsonb_build_object('outcome', windlass.outcome_code('released'), 'next', windlass.state_code('queued'),
+          'error', 'the response to the claim was lost'), array[held.n]),
         skips_locked => true) s;
   end if;
   return left_over;

@@ -120,7 +120,7 @@ declare
 begin
   late := array(select j.job from unnest(jobs, are_starts) j (job, is_start)
                  where j.job = any (mine) and (not j.is_start or windlass.last_attempt(tenant, j.job) = 0));
-  perform windlass.unblock(tenant, windlass.finish_waiting(tenant, late, 2::smallint, 'expired'));
+  perform windlass.unblock(tenant, windlass.finish_waiting(tenant, late, windlass.state_code('failed'), 'expired'));
   delete from windlass.expiry e using unnest(jobs, are_starts) j (job, is_start)
    where e.tenant_id = tenant and e.job_id = j.job and e.only_unstarted = j.is_start;
 end

@@ -20,7 +20,8 @@ begin
      where r.token = any (tokens) order by r.tenant_id, r.job_id for update of r, l skip locked
   loop
     perform windlass.pull_settle(held.tenant_id, held.job_id, held.attempt, held.token,
-      '{"outcome": 7, "next": 5, "error": "the response to the claim was lost"}');
+      jsonb_build_object('outcome', windlass.outcome_code('released'), 'next', windlass.state_code('queued'),
+        'error', 'the response to the claim was lost'));
     given := given + 1;
   end loop;
   return given;

@@ -78,7 +78,7 @@ begin
        order by h.job_id for update skip locked);
     delete from windlass.purge_wait w
      where w.tenant_id = batch.tenant_id and w.job_id = any (batch.jobs) and w.job_id <> all (ended)
-       and windlass.state_code(windlass.state_of(w.tenant_id, w.job_id)) > 4;
+       and not windlass.has_ended(windlass.state_code(windlass.state_of(w.tenant_id, w.job_id)));
     perform windlass.clean_up_first(batch.tenant_id, array(select j from unnest(batch.lost) j where j = any (ended)));
     batch.done := array(select j from unnest(batch.done) j where j = any (ended) limit greatest(1, most / cardinality(turns)));
     if batch.done <> '{}' then

@@ -50,12 +50,12 @@ begin
   held := array(
     select w.job_id from windlass.purge_wait w
      where w.tenant_id = tenant and w.job_id = any (waiting)
-       and coalesce(windlass.state_code(windlass.state_of(tenant, w.cleanup_job_id)), 5) > 4
+       and windlass.has_ended(windlass.state_code(windlass.state_of(tenant, w.cleanup_job_id))) is not true
      order by w.job_id for update);
   with gone as (
     delete from windlass.purge_wait w where w.tenant_id = tenant and w.job_id = any (held) returning w.cleanup_job_id)
   select coalesce(array_agg(g.cleanup_job_id order by g.cleanup_job_id), '{}') into clean_ups from gone g;
-  ended := windlass.finish_waiting(tenant, clean_ups, 4::smallint, 'canceled');
+  ended := windlass.finish_waiting(tenant, clean_ups, windlass.state_code('canceled'), 'canceled');
   perform windlass.unblock(tenant, ended);
   perform windlass.cancel_unaudited(tenant, c) from unnest(clean_ups) c where c <> all (ended);
 end

@@ -12,7 +12,8 @@ as $$
            then r.value::double precision end) as keep
       from windlass.job_definitions d cross join lateral jsonb_each(case jsonb_typeof(d.retention) when 'object' then d.retention
         else '{}' end) r
-     where windlass.is_whole(r.value, 0, 3162240000) and windlass.state_code(r.key) <= 4) -- a rule that cannot be read is not applied
+     -- A rule that cannot be read is not applied.
+     where windlass.is_whole(r.value, 0, 3162240000) and windlass.has_ended(windlass.state_code(r.key)))
   select 'prune ' || c.id || ' ' || c.status, null::uuid, c.id, c.key, c.status, c.keep from common c
   union all
   select distinct 'prune ' || c.id || ' ' || c.status || ' ' || a.tenant_id, a.tenant_id, c.id, c.key, c.status, c.keep

@@ -15,7 +15,7 @@ select b.id, b.tenant_id, n.definition_id, windlass.source_name(b.source) as sou
        coalesce(l.attempt, q.attempt, d.attempt, a.attempts, 0) as attempt_count,
        b.max_attempts::integer as max_attempts,
        coalesce(r.expires_at, w.lease_expires_at) as lease_expires_at, coalesce(w.worker_id, fw.worker_id) as claimed_by_worker,
-       case when f.job_status is distinct from 1 then a.last_error end as last_error,
+       case when f.job_status is distinct from windlass.state_code('succeeded') then a.last_error end as last_error,
        b.created_by,
        n.queue, j.key as definition_key, f.result, f.artifact, p.percent as progress_percent, p.message as progress_message,
        b.subject_type, b.subject_id, b.tags, b.trace, b.parent_id, b.ordering_key, windlass.shown_instant(b.deadline) as deadline,

@@ -4,6 +4,6 @@ select h.job_id, d.key as definition_key, h.finished_at, h.attempt, h.reason, le
   from windlass.history h
   join windlass.lane n on n.tenant_id = h.tenant_id and n.id = h.lane
   join windlass.job_definitions d on d.id = n.definition_id
- where h.tenant_id = $1 and h.job_status = 3
+ where h.tenant_id = $1 and h.job_status = windlass.state_code('dead_letter')
  order by h.job_id desc
  limit $2
