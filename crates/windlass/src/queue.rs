@@ -1,5 +1,6 @@
 //! The handle of applications: connections, a short-lived cache of routes, and a clock for ids.
 
+mod damp;
 pub(crate) mod identity;
 pub(crate) mod listen;
 mod routes;

@@ -31,6 +31,8 @@ use crate::telemetry;
 
 /// How often the lanes are searched without a notification, while a claim waits.
 pub(super) const POLL: Duration = Duration::from_secs(1);
+/// The time between two searches, however many notifications name lanes that are not known: anybody can send them.
+const LOOK_GAP: Duration = Duration::from_millis(20);
 /// How often active workers are marked as present, and the dispatcher sends its own heartbeat.
 const TOUCH: Duration = Duration::from_secs(5);
 /// A marked worker is not marked again for this long, or ten thousand of them would be ten thousand writes each time.
@@ -59,6 +61,8 @@ pub(super) struct Dispatcher {
     /// How often the lanes are searched without a notification, and when next.
     poll_interval: Duration,
     look_at: Option<Instant>,
+    /// Before this, a notification causes no search.
+    look_pause_ends: Instant,
     touch_at: Instant,
     /// The epoch in which the next claim is sent; see [`Claimant`].
     epoch: i32,
@@ -102,6 +106,7 @@ impl Dispatcher {
             seen: HashSet::new(),
             poll_interval: POLL,
             look_at: None,
+            look_pause_ends: Instant::now(),
             touch_at: Instant::now() + TOUCH,
             epoch: 0,
             unanswered: None,
@@ -200,7 +205,8 @@ impl Dispatcher {
             Err(RecvError::Closed) => true,
         };
         if !is_clear && !self.groups.is_empty() {
-            self.look_at = Some(now);
+            let at = now.max(self.look_pause_ends);
+            self.look_at = Some(self.look_at.map_or(at, |look| look.min(at)));
         }
     }
 
@@ -215,6 +221,7 @@ impl Dispatcher {
         let keys = if is_whole { self.groups.keys() } else { self.groups.fresh_keys() };
         let lanes = store::pull::active_lanes(session, keys.as_deref()).await?;
         let now = Instant::now();
+        self.look_pause_ends = now + LOOK_GAP;
         if !is_whole {
             self.groups.replace_fresh(lanes, now);
             return Ok(());

@@ -2,14 +2,18 @@
 //!
 //! It checks itself: every 15 s it sends a notification on its own channel, and reconnects if that does not arrive.
 //! After every reconnection it wakes all tasks, because notifications in between are lost.
+//!
+//! Every login can send notifications, so they are hints: none of them is trusted, and those that make this process read
+//! more than a lane are damped (see [`super::damp`]).
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::broadcast;
 use tokio_postgres::Config;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::damp::Damper;
 use crate::error::Result;
 use crate::model::duty::Duty;
 use crate::store::connect;
@@ -28,6 +32,14 @@ pub(crate) enum Wake {
     Duty(Duty),
     /// Check everything: a notification may have been missed.
     All,
+}
+
+/// What a notification asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Signal {
+    Wake(Wake),
+    /// The worker with this number should stop a run.
+    Cancel(i32),
 }
 
 /// Listens until stopped, reconnecting as often as necessary. `on_cancel` is called with the number of a worker that
@@ -68,9 +80,29 @@ async fn listen_once(
     *pause = Duration::from_millis(100);
     // It is not an error if no task is subscribed: tasks poll, too.
     let _ = wakes.send(Wake::All);
+    let mut damper = Damper::new();
+    let pass_on = |signal| match signal {
+        Signal::Cancel(worker) => on_cancel(worker),
+        Signal::Wake(wake) => {
+            let _ = wakes.send(wake);
+        }
+    };
     loop {
-        match tokio::time::timeout(CHECK_EVERY, connection.notifications.recv()).await {
-            Ok(Some((_, payload))) => wake(wakes, on_cancel, &payload),
+        let due = damper.next_due().map(Into::into);
+        let received = tokio::select! {
+            received = tokio::time::timeout(CHECK_EVERY, connection.notifications.recv()) => received,
+            () = async { tokio::time::sleep_until(due.unwrap_or_else(tokio::time::Instant::now)).await }, if due.is_some() => {
+                damper.due(Instant::now()).into_iter().for_each(pass_on);
+                continue;
+            }
+        };
+        match received {
+            Ok(Some((_, payload))) => {
+                let signal = read(&payload);
+                if !is_damped(&signal) || damper.admits(signal.clone(), Instant::now()) {
+                    pass_on(signal);
+                }
+            }
             Ok(None) => return Ok(()),
             Err(_) => {
                 connection.client.batch_execute(&format!("notify {own}")).await?;
@@ -79,7 +111,7 @@ async fn listen_once(
                         if channel == own {
                             return true;
                         }
-                        wake(wakes, on_cancel, &payload);
+                        pass_on(read(&payload));
                     }
                     false
                 };
@@ -91,12 +123,19 @@ async fn listen_once(
     }
 }
 
-fn wake(wakes: &broadcast::Sender<Wake>, on_cancel: &impl Fn(i32), payload: &str) {
-    if let Some(worker) = payload.strip_prefix("cancel ").and_then(|worker| worker.parse().ok()) {
-        on_cancel(worker);
-        return;
+/// The latency of jobs depends on notifications about a lane or about room.
+fn is_damped(signal: &Signal) -> bool {
+    match signal {
+        Signal::Wake(Wake::Lane(_) | Wake::Room(_)) => false,
+        Signal::Wake(Wake::Duty(_) | Wake::All) | Signal::Cancel(_) => true,
     }
-    let wake = match payload {
+}
+
+fn read(payload: &str) -> Signal {
+    if let Some(worker) = payload.strip_prefix("cancel ").and_then(|worker| worker.parse().ok()) {
+        return Signal::Cancel(worker);
+    }
+    Signal::Wake(match payload {
         "schedule" => Wake::Duty(Duty::Schedule),
         "events" => Wake::Duty(Duty::Dispatch),
         "unblock" => Wake::Duty(Duty::Unblock),
@@ -104,6 +143,5 @@ fn wake(wakes: &broadcast::Sender<Wake>, on_cancel: &impl Fn(i32), payload: &str
             Some(room) => room.parse().map_or(Wake::All, Wake::Room),
             None => other.parse().map_or(Wake::All, Wake::Lane),
         },
-    };
-    let _ = wakes.send(wake);
+    })
 }

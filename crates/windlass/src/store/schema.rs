@@ -52,6 +52,12 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         name: "dependency_order",
         sql: include_str!("../../migrations/0021_dependency_order.sql"),
     },
+    Migration {
+        version: 22,
+        name: "ordering_dependency",
+        sql: include_str!("../../migrations/0022_ordering_dependency.sql"),
+    },
+    Migration { version: 23, name: "audit_acts", sql: include_str!("../../migrations/0023_audit_acts.sql") },
 ];
 
 /// A number that increases with every change of a file below, and their common checksum, which a test verifies. Two
@@ -68,6 +74,7 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/base/names.sql"),
     include_str!("functions/base/readable.sql"),
     include_str!("functions/base/small.sql"),
+    include_str!("functions/base/lists.sql"),
     include_str!("functions/base/current_tenant.sql"),
     include_str!("functions/base/uuid7.sql"),
     include_str!("functions/base/instants.sql"),
@@ -100,6 +107,7 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/job/claim.sql"),
     include_str!("functions/job/claim_lone.sql"),
     include_str!("functions/job/hold_to_running.sql"),
+    include_str!("functions/job/lock_in_lane.sql"),
     include_str!("functions/job/enqueue.sql"),
     include_str!("functions/job/enqueue_alike.sql"),
     include_str!("functions/job/enqueue_as.sql"),
@@ -118,12 +126,14 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/job/purge.sql"),
     include_str!("functions/job/refuse_json.sql"),
     include_str!("functions/job/refuse_routed.sql"),
+    include_str!("functions/job/start_deadline.sql"),
     include_str!("functions/job/refuse_options.sql"),
     include_str!("functions/job/retry.sql"),
     include_str!("functions/job/retry_as.sql"),
     include_str!("functions/job/route.sql"),
     include_str!("functions/job/route_of.sql"),
     include_str!("functions/job/settle.sql"),
+    include_str!("functions/job/next_state.sql"),
     include_str!("functions/job/start_unblocked.sql"),
     include_str!("functions/job/state_of.sql"),
     include_str!("functions/job/ordering.sql"),

@@ -30,6 +30,8 @@ const LINGER: Duration = Duration::from_millis(2);
 /// How often lanes are searched while there is work, so that a new tenant's first job does not wait for an idle moment.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 const LOOK_SHARE: u32 = 20;
+/// The time between two searches, however many notifications name lanes that this worker does not know: anybody can send them.
+const LOOK_GAP: Duration = Duration::from_millis(20);
 /// The same for lanes that had work recently, because a busy worker is not notified of new jobs.
 const CHECK_EVERY: Duration = Duration::from_millis(5);
 /// After this long without a pause, enqueues need not send notifications.
@@ -45,6 +47,10 @@ pub(crate) struct Feed {
     /// More than one tenant uses the definitions of this worker, so none of them may have all slots.
     is_shared: bool,
     look_at: Instant,
+    /// The end of the pause after a search.
+    look_pause_ends: Instant,
+    /// A notification has requested a search, which waits for the end of the pause.
+    is_look_requested: bool,
     check_at: Instant,
     /// The worker was idle and was notified of a job in a known lane, which is claimed before other lanes are searched.
     claim_first: bool,
@@ -80,6 +86,8 @@ impl Feed {
             lines: Lines::new(),
             is_shared: false,
             look_at: now,
+            look_pause_ends: now,
+            is_look_requested: false,
             check_at: now,
             claim_first: false,
             waits_as: None,
@@ -200,6 +208,8 @@ impl Feed {
             store::worker::active_lanes(session, &self.shared.keys, self.shared.queues.as_deref()).await?;
         let now = Instant::now();
         self.is_shared = is_shared;
+        self.look_pause_ends = now + LOOK_GAP;
+        self.is_look_requested = false;
         self.lines.replace(lanes, now);
         self.look_at = now + LOOK_EVERY.min(self.shared.poll_interval).max((now - began) * LOOK_SHARE);
         Ok(())
@@ -287,11 +297,13 @@ impl Feed {
                 false
             }
             () = self.shared.running.freed(), if self.lines.holds_back() => false,
+            () = tokio::time::sleep_until(self.look_pause_ends.into()), if self.is_look_requested => false,
             () = tokio::time::sleep(most) => true,
         }
     }
 
-    /// Processes the notifications that arrived while the feed was busy.
+    /// Processes the notifications that arrived while the feed was busy. Those that request a search get one together, after
+    /// the pause that follows every search.
     fn receive_wakes(&mut self) {
         loop {
             match self.wakes.try_recv() {
@@ -299,24 +311,20 @@ impl Feed {
                 Err(broadcast::error::TryRecvError::Lagged(missed)) => {
                     self.wake(&Err(RecvError::Lagged(missed)));
                 }
-                Err(broadcast::error::TryRecvError::Empty | broadcast::error::TryRecvError::Closed) => return,
+                Err(broadcast::error::TryRecvError::Empty | broadcast::error::TryRecvError::Closed) => break,
             }
+        }
+        if self.is_look_requested && Instant::now() >= self.look_pause_ends {
+            self.is_look_requested = false;
+            self.look_now();
         }
     }
 
     fn wake(&mut self, wake: &Result<Wake, RecvError>) {
         match wake {
-            Ok(Wake::Lane(lane)) => {
-                if !self.lines.wake(*lane, Instant::now()) {
-                    self.look_now();
-                }
-            }
-            Ok(Wake::Room(room)) => {
-                if !self.lines.wake_room(*room, Instant::now()) {
-                    self.look_now();
-                }
-            }
-            Ok(Wake::All) | Err(RecvError::Lagged(_)) => self.look_now(),
+            Ok(Wake::Lane(lane)) => self.is_look_requested |= !self.lines.wake(*lane, Instant::now()),
+            Ok(Wake::Room(room)) => self.is_look_requested |= !self.lines.wake_room(*room, Instant::now()),
+            Ok(Wake::All) | Err(RecvError::Lagged(_)) => self.is_look_requested = true,
             Ok(Wake::Duty(_)) => {}
             // The worker keeps a sender, so this is the end of the worker.
             Err(RecvError::Closed) => {}

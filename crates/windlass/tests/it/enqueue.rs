@@ -172,6 +172,48 @@ async fn enqueue_many_takes_options_for_all_and_for_each() {
     }
 }
 
+/// What would be dropped, or would apply to another job, is refused. Without options there are none.
+#[tokio::test(flavor = "multi_thread")]
+async fn enqueue_many_drops_no_option_and_shifts_none() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    queue.define(&Definition::new("plain")).await.unwrap();
+    let before = everything(&client).await;
+    let of = |arguments: &str| {
+        format!("select id from windlass.enqueue_many('plain', array['1', '2']::jsonb[], {arguments})")
+    };
+    let wrong = [
+        r#"each => array[array['{"dedupe_key": "a"}', null]]::jsonb[]"#,
+        r#"each => '[0:1]={"{}","{}"}'::jsonb[]"#,
+        r#"each => array['{"dedupe_key": "a"}']::jsonb[]"#,
+        r#"each => array[null, null, '{"dedupe_key": "a"}']::jsonb[]"#,
+        r#"each => '{}'"#,
+        r#"each => array['{}', '[]']::jsonb[]"#,
+        r#"options => '[{"dedupe_key": "a"}]'"#,
+        r#"options => 'null'"#,
+    ];
+    for wrong in wrong {
+        let error = client.query(&of(wrong), &[]).await.unwrap_err();
+        assert_eq!(error.code().unwrap().code(), "WL007", "{wrong}: {error:?}");
+    }
+    assert_eq!(everything(&client).await, before);
+    let without = r#"options => null, each => array['{"dedupe_key": "a"}', null]::jsonb[]"#;
+    let rows = client.query(&of(without), &[]).await.unwrap();
+    assert_eq!(job(&client, rows[0].get(0)).await["dedupe_key"], "a");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_name_is_reported_as_a_definition_that_does_not_exist() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    for call in
+        ["enqueue(null)", "enqueue_many(null, array['1']::jsonb[])", "route_of(null, null, null, null)"]
+    {
+        let error = client.query(&format!("select * from windlass.{call}"), &[]).await.unwrap_err();
+        assert_eq!(error.code().unwrap().code(), "WL001", "{call}: {error:?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn enqueue_many_takes_all_or_none() {
     let queue = TestQueue::create().await;

@@ -28,6 +28,7 @@ mod late;
 mod lease;
 mod line;
 mod list;
+mod lists;
 mod lock_order;
 mod log;
 mod migrations;

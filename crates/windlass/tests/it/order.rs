@@ -2,6 +2,8 @@
 
 mod canceled;
 mod circle;
+mod purged;
+mod retried;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

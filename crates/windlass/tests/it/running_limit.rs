@@ -111,6 +111,65 @@ async fn a_freed_place_is_taken_at_once_and_others_are_not_blocked() {
     worker.stop().await.unwrap();
 }
 
+/// Claims from the lanes of these tenants, in this order, more jobs than may run.
+async fn claim_in_order(hand: &Hand, tenants: &[Uuid]) -> Vec<Uuid> {
+    let claim = "select c.job_id from
+        (select array_agg(n.id order by t.ord) as lanes, array_agg(0::bigint) as seqs, array_agg(10) as counts
+           from unnest($2::uuid[]) with ordinality t (id, ord) join windlass.lane n on n.tenant_id = t.id) l,
+        windlass.claim($1, gen_random_uuid(), l.lanes, l.seqs, l.counts) c";
+    hand.client.query(claim, &[&hand.worker, &tenants]).await.unwrap().iter().map(|row| row.get(0)).collect()
+}
+
+/// A tenant that holds its jobs in an open transaction, and one without jobs, come first in the claim.
+#[tokio::test]
+async fn room_is_given_to_jobs_that_can_be_taken_and_not_to_lanes_that_come_first() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    let tenants = [queue.tenant("idle").await, queue.tenant("open").await, queue.tenant("other").await];
+    for (limit, allowed) in [(1, 1), (2, 2), (3, 2)] {
+        hand.client.batch_execute("delete from windlass.live").await.unwrap();
+        hand.define(json!({"key": "held", "max_running": limit})).await;
+        for tenant in tenants {
+            hand.client
+                .execute("select windlass.route_of($1, 'held', null, null)", &[&tenant])
+                .await
+                .unwrap();
+        }
+        let locked = hand.enqueue(&format!("'held', tenant_id => '{}'", tenants[1])).await;
+        let mut others = Vec::new();
+        for _ in 0..2 {
+            others.push(hand.enqueue(&format!("'held', tenant_id => '{}'", tenants[2])).await);
+        }
+        let open = queue.client().await;
+        open.batch_execute(&format!("begin; select windlass.cancel('{}', '{locked}')", tenants[1]))
+            .await
+            .unwrap();
+        assert_eq!(claim_in_order(&hand, &tenants).await, others[..allowed], "limit {limit}");
+        assert!(claim_in_order(&hand, &tenants).await.is_empty(), "limit {limit}");
+        open.batch_execute("commit").await.unwrap();
+        hand.client.batch_execute("delete from windlass.line").await.unwrap();
+    }
+}
+
+/// The limit of a tenant is shared by its definitions in the same way.
+#[tokio::test]
+async fn room_of_a_tenant_is_not_used_up_by_a_lane_without_jobs() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    let limit = "update windlass.tenants set max_running = 2 where id = $1";
+    hand.client.execute(limit, &[&DEFAULT_TENANT]).await.unwrap();
+    for key in ["first", "held"] {
+        hand.define(json!({"key": key})).await;
+        hand.client
+            .execute("select windlass.route_of($1, $2, null, null)", &[&DEFAULT_TENANT, &key])
+            .await
+            .unwrap();
+    }
+    let jobs = [hand.enqueue("'held'").await, hand.enqueue("'held'").await, hand.enqueue("'held'").await];
+    let claimed = hand.claim_all().await;
+    assert_eq!(claimed.iter().map(|fence| fence.job).collect::<Vec<_>>(), jobs[..2]);
+}
+
 /// An application or an operator may leave the transaction that sets a limit open.
 #[tokio::test]
 async fn an_open_change_of_a_limit_keeps_no_job_from_ending() {

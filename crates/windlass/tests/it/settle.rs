@@ -240,6 +240,38 @@ async fn a_wrong_fence_changes_nothing() {
     assert!(hand.progress(&right).await && hand.settle(&right, None).await);
 }
 
+/// A code of no state, or of one that no settlement leads to, would leave the job in no place.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ending_with_an_unknown_next_state_is_refused_and_changes_nothing() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    hand.enqueue("'held'").await;
+    hand.enqueue("'held'").await;
+    let fences = hand.claim_all().await;
+    let before = everything(&hand.client).await;
+    let settle = "select settled from windlass.settle(array[$1::uuid, $1], array[$2::uuid, $6], array[$3::integer, $3],
+        array[$4::uuid, $4], array[1, 1], array[null, $5::jsonb])";
+    let pull = "select windlass.pull_settle($1, $2, $3, $4, $5)";
+    for next in [-1, 0, 6, 8, 9, 99, 100_000] {
+        let detail =
+            json!({"outcome": 1, "next": next, "failures": 0, "lost": 0, "snoozes": 0, "delay_ms": 0});
+        let (one, two) = (&fences[0], &fences[1]);
+        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
+            [&one.tenant, &one.job, &one.attempt, &one.token, &detail, &two.job];
+        let together = hand.client.query_one(settle, &params).await.unwrap_err();
+        let pulled = hand.client.query_one(pull, &params[..5]).await.unwrap_err();
+        for refused in [together, pulled] {
+            let code = refused.code().unwrap().code();
+            assert!(code == "WL007" || next == 100_000 && code == "22003", "{next}: {refused:?}");
+        }
+    }
+    assert_eq!(everything(&hand.client).await, before);
+    for (fence, next) in fences.iter().zip([1, 4]) {
+        assert!(hand.settle(fence, Some(json!({"outcome": next, "next": next}))).await);
+    }
+}
+
 /// Invariants 5, 7 and 8: expiry alone takes nothing away, a reap does, and a later write changes no row.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_late_settle_is_rejected_and_changes_no_row() {

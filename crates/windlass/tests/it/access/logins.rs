@@ -91,6 +91,42 @@ async fn an_application_cannot_use_another_tenants_lane() {
     role.drop().await;
 }
 
+/// The policies of the lane's definition apply, as they do in `enqueue`.
+#[tokio::test]
+async fn a_lane_is_not_a_way_around_its_definition() {
+    let queue = TestQueue::create().await;
+    queue.define(&Definition::new("plain")).await.unwrap();
+    let a = queue.tenant("a").await;
+    let admin = queue.client().await;
+    let query = "select lane from windlass.route_of($1, 'plain', null, null)";
+    let lane: i32 = admin.query_one(query, &[&a]).await.unwrap().get(0);
+    let role = Login::create(&queue, "windlass_app").await;
+    let client = role.client().await;
+    client.execute("select set_config('windlass.tenant_id', $1, false)", &[&a.to_string()]).await.unwrap();
+    let calls = [
+        format!("enqueue_routed('{a}', gen_random_uuid(), {lane}, 3::smallint, '{{}}', null)"),
+        format!("enqueue_routed('{a}', gen_random_uuid(), {lane}, 3::smallint, '{{}}', '{{\"trace\": \"t\"}}')"),
+        format!("enqueue_alike('{a}', {lane}, 3::smallint, array[gen_random_uuid()], array['{{}}']::json[])"),
+        format!(
+            "enqueue_routed_many(array['{a}']::uuid[], array[gen_random_uuid()], array[{lane}], array[3]::smallint[], array[1],
+               array['{{}}']::json[], null)"
+        ),
+    ];
+    let set = "update windlass.job_definitions set is_active = $1, start_deadline_seconds = $2";
+    admin.execute(set, &[&false, &None::<i32>]).await.unwrap();
+    for call in &calls {
+        assert_eq!(refusal(client.execute(&format!("select windlass.{call}"), &[]).await), "WL002", "{call}");
+    }
+    admin.execute(set, &[&true, &Some(60)]).await.unwrap();
+    for call in &calls {
+        client.execute(&format!("select windlass.{call}"), &[]).await.unwrap();
+    }
+    let timely = "select count(*) from windlass.job b join windlass.expiry e on e.tenant_id = b.tenant_id and e.job_id = b.id
+        where b.start_by = b.created_at + interval '1 minute' and e.expires_at = b.start_by and e.only_unstarted";
+    assert_eq!(admin.query_one(timely, &[]).await.unwrap().get::<_, i64>(0), 4);
+    role.drop().await;
+}
+
 /// The installation's workers run the jobs of all tenants, and `/why` names them; pull workers with a tenant's credential belong to it.
 #[tokio::test]
 async fn an_application_sees_the_workers_of_the_installation_and_of_its_own_tenant() {

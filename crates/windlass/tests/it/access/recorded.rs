@@ -41,6 +41,45 @@ async fn repeated_acts_of_one_transaction_have_a_row_each() {
     role.drop().await;
 }
 
+/// Neither the moment at which rows are written, nor a setting, nor a row of the caller's own leaves an act without one.
+#[tokio::test]
+async fn no_statement_of_an_operator_leaves_an_act_without_a_row() {
+    let queue = TestQueue::create().await;
+    let role = Login::create(&queue, "windlass_operator").await;
+    let client = role.client().await;
+    let login = format!("login:{}", role.name);
+    let pause = "select windlass.set_paused('q', true)";
+    let record = format!(
+        "select windlass.record_audit('{INSTALLATION}', null, 'super_admin', null, null, 'queue.pause', 'q', 'done', null, null)"
+    );
+    let at_once = "set constraints all immediate";
+    // The statements of a transaction, and the number of rows: one for each act, and for each row that describes no act.
+    let attempts = [
+        (vec![pause, at_once, "set local windlass.recorded = ''", pause, pause], 3),
+        (vec![pause, "set local windlass.recorded = '1 2 3 4 5 6 7 8 9'", pause], 2),
+        (vec![pause, pause, pause, &record], 3),
+        (vec![&record, pause, pause], 3),
+        (vec![pause, &record, at_once, pause], 2),
+        (vec![pause, pause, &record, at_once, "set constraints all deferred", pause, &record], 3),
+        (vec![pause, "savepoint s", &record, at_once, "rollback to s"], 1),
+    ];
+    let mut after = 0;
+    for (statements, expected) in attempts {
+        rows(&queue, &mut after).await;
+        client.batch_execute(&format!("begin; {}; commit", statements.join("; "))).await.unwrap();
+        let found = rows(&queue, &mut after).await;
+        assert_eq!(found, vec![done("queue.pause", &login, "q"); expected], "{statements:?}");
+    }
+    let admin = queue.client().await;
+    let others = "select count(*) from windlass.audit where actor = $1 and role <> $2 and role <> $2 || ' as super_admin'";
+    let others: i64 = admin.query_one(others, &[&login, &role.name]).await.unwrap().get(0);
+    assert_eq!(others, 0, "rows with a role that the login does not have");
+    let left: i64 = admin.query_one("select count(*) from windlass.audit_due", &[]).await.unwrap().get(0);
+    assert_eq!(left, 0);
+    drop(client);
+    role.drop().await;
+}
+
 /// An operator could write rows in anybody's name.
 #[tokio::test]
 async fn only_the_server_names_another_actor_than_its_login() {

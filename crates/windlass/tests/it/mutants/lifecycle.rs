@@ -59,7 +59,7 @@ async fn a_cycle_by_retry(_: &TestQueue, hand: &Hand) -> Told {
 
 #[tokio::test]
 async fn a_retry_that_does_not_check_dependents_is_detected() {
-    let (guard, instead) = ("behind := windlass.waiting_behind(tenant, job)", "behind := '{}'");
+    let (guard, instead) = ("behind := windlass.lock_behind(tenant, array[job])", "behind := '{}'");
     catches("retry_unaudited", guard, instead, "they wait for each other", a_cycle_by_retry).await;
 }
 

@@ -20,7 +20,7 @@ declare
 begin
   perform windlass.tenant_for(of_tenant);
   if not exists (select from windlass.tenants t where t.id = of_tenant and t.status <> 'deleting') then
-    raise exception 'tenant % not found', of_tenant using errcode = 'WL003', detail = of_tenant::text;
+    raise exception 'tenant % not found', of_tenant using errcode = 'WL003', detail = coalesce(of_tenant::text, '');
   end if;
   if exists (select from windlass.members m join windlass.users u on u.id = m.user_id where m.tenant_id = of_tenant
     and u.email = address) then

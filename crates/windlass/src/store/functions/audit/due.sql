@@ -12,35 +12,42 @@ set search_path = pg_catalog, windlass, pg_temp
 as $$
 begin
   if not windlass.is_server() then
-    insert into windlass.audit_due (tenant_id, actions, target, before, after)
-      values (coalesce(for_tenant, windlass.current_tenant(), '00000000-0000-0000-0000-000000000000'), acts, of_target, was, became);
+    insert into windlass.audit_due (tenant_id, actions, target, before, after, after_audit)
+      values (coalesce(for_tenant, windlass.current_tenant(), '00000000-0000-0000-0000-000000000000'), acts, of_target, was, became,
+              coalesce((select max(a.id) from windlass.audit a where a.xid = pg_current_xact_id()), 0));
   end if;
 end
 $$;
 
--- Runs when the transaction commits. The act of one tenant can be recorded as an act of the installation, as the commands of an operator
--- who works on all tenants do. A row that this function wrote for an earlier act of the transaction does not count: two acts on one
--- target are two rows. The ids of those rows are in a setting of the transaction; a forged value can only cause further rows.
--- Index: audit_by_xid.
+-- Runs when the transaction commits, for each act in order. The act of one tenant can be recorded as an act of the installation, as the
+-- commands of an operator who works on all tenants do. Each act has a row of its own: one that was written after it, and that no earlier
+-- act of the transaction uses. Nothing that the caller can change decides this: no setting, and neither does the moment at which this runs
+-- (SET CONSTRAINTS … IMMEDIATE), because a row from before an act never counts for it. Other transactions' rows of audit_due are not
+-- visible: they are deleted before the commit.
+-- Index: audit_by_xid, audit_due_by_audit, audit_due_by_id.
 create or replace function windlass.record_due() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 declare
-  written constant text[] := string_to_array(current_setting('windlass.recorded', true), ' ');
-  new_id text;
+  entry bigint;
 begin
-  if not exists (
-      select from windlass.audit a
-       where a.xid = pg_current_xact_id() and a.action = any (new.actions) and a.target = new.target and a.outcome = 'done'
-         and (a.id::text = any (written)) is not true
-         and a.tenant_id in (new.tenant_id, '00000000-0000-0000-0000-000000000000')) then
+  select a.id into entry from windlass.audit a
+   where a.xid = pg_current_xact_id() and a.id > new.after_audit
+     and a.action = any (new.actions) and a.target = new.target and a.outcome = 'done'
+     and a.tenant_id in (new.tenant_id, '00000000-0000-0000-0000-000000000000')
+     and not exists (select from windlass.audit_due d where d.audit_id = a.id)
+   order by a.id limit 1;
+  if not found then
     insert into windlass.audit (tenant_id, actor, role, action, target, before, after)
       values (new.tenant_id, windlass.login_actor(), windlass.caller(), new.actions[1], new.target, new.before, new.after)
-      returning id::text into new_id;
-    perform set_config('windlass.recorded', array_to_string(written || new_id, ' '), true);
+      returning id into entry;
   end if;
-  delete from windlass.audit_due d where d.tenant_id = new.tenant_id and d.id = new.id;
+  if exists (select from windlass.audit_due d where d.id > new.id) then
+    update windlass.audit_due d set audit_id = entry where d.tenant_id = new.tenant_id and d.id = new.id;
+  else
+    delete from windlass.audit_due d where d.id <= new.id;
+  end if;
   return null;
 end
 $$;

@@ -71,6 +71,9 @@ set search_path = pg_catalog, windlass, pg_temp
 as $$
 #variable_conflict use_column
 begin
+  if not (windlass.is_list(tenants) and windlass.is_list(positions) and windlass.is_list(hashes)) then
+    perform windlass.refuse_array();
+  end if;
   perform windlass.tenants_for(tenants);
   return query
     select c.tenant, c.place, s.audit_id,

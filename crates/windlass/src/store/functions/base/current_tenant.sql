@@ -31,6 +31,15 @@ return case
   when starts_with(named, 'local:') and right(named, length(session_user::text) + 1) = '@' || session_user then named
   else windlass.login_actor() || ' as ' || named end;
 
+-- Returns the role for the audit trail. The server names the role of its caller. Every other caller is recorded by its database role,
+-- followed by the role that it gives, if any.
+create or replace function windlass.role_for(named text) returns text
+language sql stable
+return case
+  when windlass.is_server() then named
+  when coalesce(btrim(named), '') in ('', windlass.caller()) then windlass.caller()
+  else windlass.caller() || ' as ' || named end;
+
 -- Whether the caller may name any tenant if there is no current one: workers, keepers, the server, the admin and
 -- operators may; an application may not.
 create or replace function windlass.serves_all_tenants() returns boolean
@@ -113,7 +122,7 @@ begin
   select n.id, coalesce(t.status, 'unknown') as status into refused
     from unnest(tenants) n (id) left join windlass.tenants t on t.id = n.id where t.status is distinct from 'active' limit 1;
   if found then
-    raise exception 'the tenant % is %', refused.id, refused.status using errcode = 'WL003', detail = refused.id::text;
+    raise exception 'the tenant % is %', refused.id, refused.status using errcode = 'WL003', detail = coalesce(refused.id::text, '');
   end if;
 end
 $$;

@@ -78,6 +78,9 @@ declare
   is_whole boolean;
   item record;
 begin
+  if not (windlass.is_list(tenants) and windlass.is_list(afters)) then
+    perform windlass.refuse_array();
+  end if;
   perform windlass.tenants_for(tenants);
   for i in 1 .. cardinality(tenants) loop
     tenant_id := tenants[i];

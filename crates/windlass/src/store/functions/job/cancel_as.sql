@@ -46,6 +46,9 @@ declare
   changed uuid[] := '{}';
   met integer := 0;
 begin
+  if not (windlass.is_list(jobs)) then
+    perform windlass.refuse_array();
+  end if;
   perform windlass.tenant_for(tenant);
   perform windlass.refuse_many(jobs, filter);
   perform windlass.lock_jobs(tenant, jobs, 100 * cardinality(jobs));

@@ -39,6 +39,9 @@ declare
   given integer;
   more record;
 begin
+  if not (windlass.is_list(lanes) and windlass.is_list(after_seqs) and windlass.is_list(counts)) then
+    perform windlass.refuse_array();
+  end if;
   perform windlass.need_read_committed(); -- hold_to_running must count with a snapshot newer than its lock
   select array_agg(f.place) into places
     from (select f.place from unnest(lanes, after_seqs) w (lane, after_seq)
@@ -63,7 +66,7 @@ begin
   end if;
   is_limited := windlass.has_running_limits();
   if is_limited then
-    counts := windlass.hold_to_running(lanes, counts);
+    counts := windlass.hold_to_running(lanes, after_seqs, counts);
   end if;
   if cardinality(places) = 1 and cardinality(places[1].ids) = 1 then
     if counts[array_position(lanes, places[1].lane)] > 0 then

@@ -40,6 +40,9 @@ declare
   line_seq bigint;
   request bytea;
 begin
+  if not (windlass.is_list(enqueue.depends_on) and windlass.is_list(enqueue.tags)) then
+    perform windlass.refuse_array();
+  end if;
   perform windlass.refuse_options(enqueue.payload, enqueue.source, enqueue.max_attempts, enqueue.if_unmet,
     enqueue.uniqueness, enqueue.tags,
     array[enqueue.dedupe_key, enqueue.idempotency_key, enqueue.ordering_key, enqueue.subject_type, enqueue.subject_id,

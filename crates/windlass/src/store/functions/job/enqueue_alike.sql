@@ -22,6 +22,9 @@ begin
   insert into windlass.line (tenant_id, seq, lane, max_attempts, ids)
     select tenant, seqs[g], in_lane, enqueue_alike.max_attempts, jobs[64 * g - 63 : 64 * g] from generate_subscripts(seqs, 1) g;
   insert into windlass.tally (tenant_id, lane, queued) values (tenant, in_lane, n);
+  if n > 0 then
+    perform windlass.set_start_deadlines(array_fill(tenant, array[n]), jobs, array_fill(in_lane, array[n]));
+  end if;
   perform windlass.refuse_tenant(array[tenant]);
   perform windlass.hold_to_quota(tenant, n);
   perform windlass.ring(in_lane);

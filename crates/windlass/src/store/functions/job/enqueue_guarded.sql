@@ -75,13 +75,13 @@ begin
       perform from windlass.job b where b.tenant_id = tenant and b.id = previous for key share;
       if not found then
         -- Purged: the jobs that it waited for must still run before this one.
-        insert into windlass.dependency (tenant_id, needs_job_id, job_id, if_unmet)
-          select tenant, d.needs_job_id, new_id, coalesce(enqueue_guarded.if_unmet, 'wait') from windlass.dependency d
+        insert into windlass.dependency (tenant_id, needs_job_id, job_id, if_unmet, is_ordering)
+          select tenant, d.needs_job_id, new_id, coalesce(enqueue_guarded.if_unmet, 'wait'), true from windlass.dependency d
            where d.tenant_id = tenant and d.job_id = previous;
         previous := case when found then previous end;
       elsif enqueue_guarded.if_unmet is distinct from 'run' or windlass.holds_ordering_key(tenant, previous) then
-        insert into windlass.dependency (tenant_id, needs_job_id, job_id, if_unmet)
-          values (tenant, previous, new_id, coalesce(enqueue_guarded.if_unmet, 'wait'));
+        insert into windlass.dependency (tenant_id, needs_job_id, job_id, if_unmet, is_ordering)
+          values (tenant, previous, new_id, coalesce(enqueue_guarded.if_unmet, 'wait'), true);
       else
         previous := null;
       end if;
@@ -93,8 +93,10 @@ begin
     if exists (select from unnest(depends_on) n where not exists (select from windlass.job b where b.tenant_id = tenant and b.id = n)) then
       raise exception 'depends_on names a job that does not exist' using errcode = 'WL008', column = 'depends_on';
     end if;
-    insert into windlass.dependency (tenant_id, needs_job_id, job_id, if_unmet)
-      select tenant, n, new_id, coalesce(enqueue_guarded.if_unmet, 'cancel') from unnest(depends_on) n
+    insert into windlass.dependency (tenant_id, needs_job_id, job_id, if_unmet, is_ordering)
+      select tenant, b.id, new_id, coalesce(enqueue_guarded.if_unmet, 'cancel'),
+             coalesce(b.ordering_key = enqueue_guarded.ordering_key, false)
+        from windlass.job b where b.tenant_id = tenant and b.id = any (depends_on)
       on conflict do nothing;
   end if;
 

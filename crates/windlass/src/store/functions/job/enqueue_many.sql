@@ -1,5 +1,6 @@
 -- Enqueues many jobs of one definition in the caller's transaction. `options` are the named arguments of
--- windlass.enqueue as JSON, for all jobs; `each` contains further ones per job. Returns one row per payload, in order.
+-- windlass.enqueue as JSON, for all jobs; `each` contains further ones per job, null for none. Returns one row per
+-- payload, in order.
 -- Lock order (decision 0020): new lanes in order, then keys. Jobs with one kind of key are processed in the order of
 -- their keys. If there are several kinds, or dependencies, all are locked before the first job (see lock_keys).
 create or replace function windlass.enqueue_many(
@@ -15,8 +16,18 @@ declare
   locks boolean;
   keys record;
 begin
+  if not (windlass.is_list(enqueue_many.payloads) and windlass.is_list(enqueue_many.each)) then
+    perform windlass.refuse_array();
+  end if;
   if array_position(payloads, null) is not null then
     raise exception 'payloads must not contain null' using errcode = 'WL007', column = 'payloads';
+  elsif cardinality(each) <> cardinality(payloads) then
+    raise exception 'each has % elements and payloads has %; use one for each job', cardinality(each), cardinality(payloads)
+      using errcode = 'WL007', column = 'each';
+  end if;
+  options := coalesce(options, '{}');
+  if exists (select from unnest(options || each) o where jsonb_typeof(o) <> 'object') then
+    raise exception 'options, and what each contains, must be JSON objects' using errcode = 'WL007', column = 'options';
   end if;
   fields := array(
     select k from (select jsonb_object_keys(options) as k union all select jsonb_object_keys(e) from unnest(each) e) o group by k);

@@ -12,12 +12,14 @@ language plpgsql security definer
 as $$
 declare
   place bigint;
+  is_application boolean;
 begin
   if extra is not null then
     perform windlass.enqueue_routed_many(array[$1], array[$2], array[$3], array[$4], array[1], array[$5], array[$6]);
     return;
   end if;
-  if not windlass.serves_all_tenants() then
+  is_application := not windlass.serves_all_tenants();
+  if is_application then
     perform windlass.refuse_routed(array[$1], array[$2], array[$3], array[$4], null, array[$5], null);
   elsif pg_catalog.length(pg_catalog.current_setting('windlass.tenant_id', true)) operator(pg_catalog.>) 0
       and pg_catalog.current_setting('windlass.tenant_id', true)::pg_catalog.uuid operator(pg_catalog.<>) $1 then
@@ -35,6 +37,9 @@ begin
     values ($1, $2, pg_catalog.statement_timestamp(), $3, 1, $4, place, $5);
   insert into windlass.line (tenant_id, seq, lane, max_attempts, ids) values ($1, place, $3, $4, array[$2]);
   insert into windlass.tally (tenant_id, lane, queued) values ($1, $3, 1);
+  if is_application then
+    perform windlass.set_start_deadlines(array[$1], array[$2], array[$3]);
+  end if;
   -- The caller's knowledge of the lane may be a few seconds old: its tenant may no longer accept jobs, or may have a
   -- quota now. Reading the tenant would cost every enqueue two more relations, so it is read only while some tenant is
   -- watched. The flags are read by a function, because reading them as relations costs 1 us each.

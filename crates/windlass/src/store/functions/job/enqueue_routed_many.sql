@@ -28,6 +28,7 @@ begin
      group by n.tenant, n.part, n.lane, n.attempts;
   insert into windlass.tally (tenant_id, lane, queued)
     select n.tenant, n.lane, count(*) from unnest(tenants, lanes) n (tenant, lane) group by n.tenant, n.lane;
+  perform windlass.set_start_deadlines(tenants, jobs, lanes);
   perform windlass.refuse_tenant(array(select distinct t from unnest(tenants) t));
   perform windlass.hold_to_quota(n.t, n.jobs) -- takes locks, so in one order
     from (select t, count(*) as jobs from unnest(tenants) t group by t order by t) n;

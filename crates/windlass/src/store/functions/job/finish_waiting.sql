@@ -23,7 +23,8 @@ begin
   gone as (select * from from_line union all select * from from_time union all select * from from_jobs),
   unwaited as (
     delete from windlass.dependency d using gone g
-     where d.tenant_id = tenant and d.job_id = g.job_id and not windlass.share_ordering_key(tenant, d.needs_job_id, d.job_id)),
+     where d.tenant_id = tenant and d.job_id = g.job_id
+       and not coalesce(d.is_ordering, windlass.share_ordering_key(tenant, d.needs_job_id, d.job_id))),
   remembered as (
     insert into windlass.history (tenant_id, job_id, finished_at, attempt, lane, job_status, reason)
       select tenant, g.job_id, at, 0, g.lane, final, why from gone g),

@@ -4,8 +4,11 @@
 -- Exact: claims under a limit are serialized by a lock that lasts until commit, and each counts what the previous ones
 -- have taken. The end of a job only makes room. A separate lock and not the tenant's row, which a user's open
 -- transaction may hold because of its quota.
+-- The room goes to lanes in the given order. If it is too small for all of them, a lane gets only as much as it has jobs
+-- that this claim can lock: a lane that is empty, or whose jobs an open transaction of its tenant has locked, must not
+-- use up the room of the others. These rows stay locked, so the claim finds them.
 -- Lock order: gates by id; before any row of the line.
-create or replace function windlass.hold_to_running(lanes integer[], counts integer[]) returns integer[]
+create or replace function windlass.hold_to_running(lanes integer[], after_seqs bigint[], counts integer[]) returns integer[]
 language plpgsql
 as $$
 #variable_conflict use_column
@@ -27,20 +30,32 @@ begin
   perform windlass.lock_gate(l.id, 'running') from unnest(limited) l (id);
   perform windlass.mark_running(l.id) from unnest(limited) l (id);
   room := array(select windlass.room_to_run(l.id) from unnest(limited) with ordinality l (id, ord) order by l.ord);
-  for i in 1 .. cardinality(lanes) loop
-    select array_position(limited, n.definition_id) as definition, array_position(limited, n.tenant_id) as tenant
-      into one from windlass.lane n where n.id = lanes[i];
-    counts[i] := greatest(0, least(counts[i], room[one.definition], room[one.tenant]));
+  for one in
+    select w.ord, w.lane, w.after_seq, l.definition, l.tenant,
+           sum(w.n) over (partition by l.definition order by w.ord desc) - w.n as later_of_definition,
+           sum(w.n) over (partition by l.tenant order by w.ord desc) - w.n as later_of_tenant
+      from unnest(lanes, after_seqs, counts) with ordinality w (lane, after_seq, n, ord)
+      cross join lateral (select array_position(limited, n.definition_id) as definition, array_position(limited, n.tenant_id) as tenant
+        from windlass.lane n where n.id = w.lane) l
+     where l.definition is not null or l.tenant is not null
+     order by w.ord
+  loop
+    counts[one.ord] := greatest(0, least(counts[one.ord], room[one.definition], room[one.tenant]));
+    if counts[one.ord] > 0 and (room[one.definition] - counts[one.ord] < one.later_of_definition
+        or room[one.tenant] - counts[one.ord] < one.later_of_tenant) then
+      counts[one.ord] := windlass.lock_in_lane(one.lane, one.after_seq, counts[one.ord]);
+    end if;
     if one.definition is not null then
-      room[one.definition] := room[one.definition] - counts[i];
+      room[one.definition] := room[one.definition] - counts[one.ord];
     end if;
     if one.tenant is not null then
-      room[one.tenant] := room[one.tenant] - counts[i];
+      room[one.tenant] := room[one.tenant] - counts[one.ord];
     end if;
   end loop;
   return counts;
 end
 $$;
+drop function if exists windlass.hold_to_running(integer[], integer[]); -- of earlier builds
 
 -- Called by every claim and settlement, so in PL/pgSQL, which caches the plan: in SQL it was planned with every call,
 -- 85 us instead of 18.

@@ -22,6 +22,10 @@ declare
   nobody constant uuid := '00000000-0000-0000-0000-000000000000';
   at constant timestamptz := clock_timestamp();
 begin
+  if not (windlass.is_list(idempotency_keys) and windlass.is_list(dedupe_keys) and
+      windlass.is_list(ordering_keys) and windlass.is_list(needs)) then
+    perform windlass.refuse_array();
+  end if;
   idempotency_keys := nullif(windlass.keys_in_order(idempotency_keys), '{}');
   dedupe_keys := nullif(windlass.keys_in_order(dedupe_keys), '{}');
   ordering_keys := nullif(windlass.keys_in_order(ordering_keys), '{}');
@@ -78,6 +82,10 @@ declare
   own constant uuid := windlass.tenant_for(unlock_keys.tenant);
   nobody constant uuid := '00000000-0000-0000-0000-000000000000';
 begin
+  if not (windlass.is_list(idempotency_keys) and windlass.is_list(dedupe_keys) and
+      windlass.is_list(ordering_keys)) then
+    perform windlass.refuse_array();
+  end if;
   if idempotency_keys is not null then
     delete from windlass.idempotency i
      where i.tenant_id = own and i.idempotency_key = any (idempotency_keys) and i.job_id = nobody and i.body_hash = '\x';

@@ -1,4 +1,5 @@
--- Whether two jobs have the same ordering key, so that one waits for the other.
+-- Whether two jobs have the same ordering key, so that one waits for the other. False if one of them was deleted, so a
+-- dependency has this in its column is_ordering; it is null in rows of earlier builds.
 create or replace function windlass.share_ordering_key(tenant uuid, one uuid, other uuid) returns boolean
 language sql stable
 as $$
@@ -15,23 +16,41 @@ as $$
       or exists (select from windlass.dependency d where d.tenant_id = tenant and d.job_id = job)
 $$;
 
--- The jobs that wait for this one, directly or through others, whether or not they have ended: the dependency of an
--- ended job is passed on (see unblock). The cost depends on their number; most jobs have none. The caller holds the gate
--- `circle`: two retries that do not see each other's new dependency could create a cycle.
-create or replace function windlass.waiting_behind(tenant uuid, job uuid) returns uuid[]
+-- Locks and returns the jobs that wait for these, directly or through others, whether or not they have ended: the
+-- dependency of an ended job is passed on (see unblock). Their blocked rows and dependencies are locked, because an
+-- unblock deletes a dependency before its commit, and a fixed snapshot shows one that was deleted long ago; a retry that
+-- counts on such a dependency runs beside the job that waited. The former waits here and reads again; the latter fails
+-- (40001). Ends when a read finds nothing that the previous one has not locked.
+-- The cost depends on their number; most jobs have none. The caller holds the gate `circle`: two retries that do not see
+-- each other's new dependency could create a cycle.
+-- Lock order: blocked rows by id, then dependencies by key, as in unblock.
+create or replace function windlass.lock_behind(tenant uuid, jobs uuid[]) returns uuid[]
 language plpgsql
 as $$
 #variable_conflict use_column
+declare
+  links record;
+  locked record;
 begin
-  if not exists (select from windlass.dependency d where d.tenant_id = tenant and d.needs_job_id = job) then
-    return '{}';
-  end if;
-  return array(
-    with recursive behind (job_id) as (
-      select d.job_id from windlass.dependency d where d.tenant_id = tenant and d.needs_job_id = job
+  loop
+    with recursive behind (needs_job_id, job_id) as (
+      select d.needs_job_id, d.job_id from windlass.dependency d where d.tenant_id = tenant and d.needs_job_id = any (jobs)
       union
-      select d.job_id from behind b join windlass.dependency d on d.tenant_id = tenant and d.needs_job_id = b.job_id)
-    select b.job_id from behind b);
+      select d.needs_job_id, d.job_id from behind b join windlass.dependency d on d.tenant_id = tenant and d.needs_job_id = b.job_id)
+    select array_agg(b.needs_job_id order by b.needs_job_id, b.job_id) as needs,
+           array_agg(b.job_id order by b.needs_job_id, b.job_id) as jobs
+      into links from behind b;
+    if links.jobs is null then
+      return '{}';
+    end if;
+    exit when links = locked;
+    perform from windlass.blocked b where b.tenant_id = tenant and b.job_id = any (links.jobs) order by b.job_id for update;
+    perform from unnest(links.needs, links.jobs) l (need, job)
+      cross join lateral (select from windlass.dependency d
+        where d.tenant_id = tenant and d.needs_job_id = l.need and d.job_id = l.job for key share) d;
+    locked := links;
+  end loop;
+  return links.jobs;
 end
 $$;
 
@@ -49,3 +68,5 @@ as $$
    where c.job_id <> all (behind) and c.job_id <> job
      and windlass.share_ordering_key(tenant, c.job_id, job) and windlass.holds_ordering_key(tenant, c.job_id)
 $$;
+
+drop function if exists windlass.waiting_behind(uuid, uuid); -- of earlier builds

@@ -19,6 +19,9 @@ declare
   ordering_keys text[];
   held uuid[];
 begin
+  if not (windlass.is_list(jobs)) then
+    perform windlass.refuse_array();
+  end if;
   perform windlass.need_read_committed();
   perform windlass.tenant_for(tenant);
   perform windlass.share_gate(tenant, 'hold'); -- waits for a hold that is being placed
@@ -80,7 +83,7 @@ begin
     perform from windlass.job b where b.tenant_id = tenant and b.id = any (jobs) order by b.id for update;
   end if;
   with unwaited as (delete from windlass.dependency d where d.tenant_id = tenant and d.job_id = any (jobs)
-      and not windlass.share_ordering_key(tenant, d.needs_job_id, d.job_id)),
+      and not coalesce(d.is_ordering, windlass.share_ordering_key(tenant, d.needs_job_id, d.job_id))),
   unexpiring as (delete from windlass.expiry e where e.tenant_id = tenant and e.job_id = any (jobs)),
   uncleaned as (delete from windlass.purge_wait w where w.tenant_id = tenant and w.job_id = any (jobs)),
   unpassed as (delete from windlass.prune_passed p where p.tenant_id = tenant and p.job_id = any (jobs)),

@@ -27,7 +27,7 @@ begin
       316224000
       using errcode = 'WL007', column = 'uniqueness';
   end if;
-  if cardinality(tags) > 20 or array_ndims(tags) > 1 or exists (select from unnest(tags) t where t is null
+  if cardinality(tags) > 20 or not windlass.is_list(tags) or exists (select from unnest(tags) t where t is null
     or octet_length(t) not between 1 and 100) then
     raise exception 'tags must have at most 20 strings of 1 to 100 bytes each' using errcode = 'WL007', column = 'tags';
   end if;

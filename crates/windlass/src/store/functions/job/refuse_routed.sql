@@ -14,6 +14,7 @@ declare
   n constant integer := cardinality(jobs);
   routes constant integer := case when parts is null then 1 else n end;
   refused integer;
+  inactive text;
 begin
   if (cardinality(tenants), cardinality(lanes), cardinality(attempts), cardinality(parts), cardinality(payloads), cardinality(extras))
        is distinct from (routes, routes, routes, case when parts is not null then n end, n, case when extras is not null then n end)
@@ -36,6 +37,11 @@ begin
    where not exists (select from windlass.lane l where l.id = n.lane and l.tenant_id = n.tenant) limit 1;
   if found then
     raise exception 'lane % does not belong to the tenant', refused using errcode = 'WL007', column = 'lane';
+  end if;
+  select min(d.key) into inactive from windlass.lane l join windlass.job_definitions d on d.id = l.definition_id
+   where l.id = any (lanes) and not d.is_active;
+  if inactive is not null then
+    raise exception 'the definition % is not active', quote_literal(inactive) using errcode = 'WL002', detail = inactive;
   end if;
   perform windlass.use_lane_again(r.tenant_id, r.id, r.queue) -- takes locks, so in one order
     from (select l.tenant_id, l.id, l.queue from windlass.lane l where l.id = any (lanes) and l.retired_at is not null

@@ -4,9 +4,9 @@
 -- by retention is canceled: the job no longer waits for its clean-up job, and that job is canceled, because it might
 -- remove the output of this run. Refuses, like an enqueue, if the tenant does not accept jobs (WL003). Only functions of
 -- the owner call it: retry_as.sql has the public functions, which write the audit row in the same transaction.
--- Lock order (decision 0020): the tenant's row if it has a quota, the gate `circle` if the job has an ordering key, its
--- clean-up job, its final history row (a deletion locks it too), then as in an enqueue. retry_many_as locks those of all
--- its jobs before the first one (see lock_to_retry).
+-- Lock order (decision 0020): the tenant's row if it has a quota, the gate `circle` if the job has an ordering key, the
+-- jobs that wait for it (see lock_behind), its clean-up job, its final history row (a deletion locks it too), then as in
+-- an enqueue. retry_many_as locks those of all its jobs before the first one (see lock_to_retry).
 create or replace function windlass.retry_unaudited(tenant uuid, job uuid, out answer text, out holder uuid, out was text)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -32,8 +32,12 @@ begin
   end if;
   if body.ordering_key is not null then
     -- Retries of one tenant are serialized, and before they read: a concurrent one may be about to add the first job
-    -- that waits for this one (see waiting_behind).
+    -- that waits for this one (see lock_behind). Only of a job that has ended: the settlement of a running one locks the
+    -- jobs that wait for it, and may then need the tenant's row.
     perform windlass.take_turn(tenant, 'circle');
+    if windlass.has_ended(windlass.state_code(windlass.state_of(tenant, job))) then
+      perform windlass.lock_behind(tenant, array[job]);
+    end if;
   end if;
   perform windlass.lock_jobs(tenant, array(select w.cleanup_job_id from windlass.purge_wait w
     where w.tenant_id = tenant and w.job_id = job), 100);
@@ -60,15 +64,15 @@ begin
 
   -- The job is queued after the last one of its key. If that one waits for this job, directly or through others, this
   -- would create a cycle: then this job runs before those that wait for it and after the nearest one that does not. The
-  -- key's row is locked before the read, or an enqueue could start to wait for this job meanwhile. If the key's row was
+  -- key's row is locked before the second read, or an enqueue could start to wait for this job meanwhile. If the key's row was
   -- deleted with its last job, the key starts again with this one.
   if body.ordering_key is not null then
     insert into windlass.ordering (tenant_id, ordering_key, last_job_id) values (tenant, body.ordering_key, job) on conflict do nothing;
     select o.last_job_id into last_of_key from windlass.ordering o
      where o.tenant_id = tenant and o.ordering_key = body.ordering_key for update;
-    behind := windlass.waiting_behind(tenant, job);
-    insert into windlass.dependency (tenant_id, needs_job_id, job_id, if_unmet)
-      select tenant, p.job_id, job, 'run' from windlass.places_before(tenant, job, last_of_key, behind) p
+    behind := windlass.lock_behind(tenant, array[job]);
+    insert into windlass.dependency (tenant_id, needs_job_id, job_id, if_unmet, is_ordering)
+      select tenant, p.job_id, job, 'run', true from windlass.places_before(tenant, job, last_of_key, behind) p
       on conflict do nothing;
     if last_of_key <> all (behind) then
       update windlass.ordering o set last_job_id = job where o.tenant_id = tenant and o.ordering_key = body.ordering_key;
@@ -123,6 +127,9 @@ begin
   perform windlass.lock_quota(tenant);
   if exists (select from windlass.job b where b.tenant_id = tenant and b.id = any (jobs) and b.ordering_key is not null) then
     perform windlass.take_turn(tenant, 'circle');
+    perform windlass.lock_behind(tenant, array(
+      select h.job_id from windlass.history h join windlass.job b on b.tenant_id = h.tenant_id and b.id = h.job_id
+       where h.tenant_id = tenant and h.job_id = any (jobs) and h.job_status is not null and b.ordering_key is not null));
   end if;
   perform windlass.lock_jobs(tenant, array(select w.cleanup_job_id from windlass.purge_wait w
     where w.tenant_id = tenant and w.job_id = any (jobs)), 100 * cardinality(jobs));

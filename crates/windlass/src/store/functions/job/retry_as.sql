@@ -54,6 +54,9 @@ declare
   met integer := 0;
   its record;
 begin
+  if not (windlass.is_list(jobs)) then
+    perform windlass.refuse_array();
+  end if;
   perform windlass.tenant_for(tenant);
   perform windlass.refuse_many(jobs, filter);
   select l.ended, l.dedupe_keys, l.ordering_keys into its from windlass.lock_to_retry(tenant, jobs) l;

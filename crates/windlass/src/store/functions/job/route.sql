@@ -19,7 +19,7 @@ begin
     into found_definition
     from windlass.job_definitions d where d.key = for_key;
   if not found then
-    raise exception 'definition % not found', quote_literal(for_key) using errcode = 'WL001', detail = for_key;
+    raise exception 'definition % not found', quote_nullable(for_key) using errcode = 'WL001', detail = coalesce(for_key, '');
   elsif not found_definition.is_active then
     raise exception 'the definition % is not active', quote_literal(for_key) using errcode = 'WL002', detail = for_key;
   end if;

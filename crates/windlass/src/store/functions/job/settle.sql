@@ -41,13 +41,17 @@ declare
   limited uuid[];
   touched record;
 begin
+  if not (windlass.is_list(tenants) and windlass.is_list(jobs) and windlass.is_list(attempts) and windlass.is_list(tokens)
+      and windlass.is_list(ran_ms) and windlass.is_list(details) and windlass.is_list(only_workers)) then
+    perform windlass.refuse_array();
+  end if;
   perform windlass.tenants_for(tenants);
   perform windlass.stay_durable();
   if skips_locked then
     perform set_config('lock_timeout', '200ms', true);
   end if;
   with input as materialized (
-    select i.*, coalesce((i.detail -> 'next')::smallint, windlass.state_code('succeeded')) as next
+    select i.*, case when i.detail is null then windlass.state_code('succeeded') else windlass.next_state(i.detail) end as next
       from unnest(tenants, jobs, attempts, tokens, ran_ms, details) with ordinality
         i (tenant, job, attempt, token, ran, detail, ord)),
   ended as (

@@ -139,7 +139,7 @@ begin
   with need as materialized (
     select n.id, n.state from unnest(needs, windlass.states_of(tenant, needs)) n (id, state)),
   known as materialized (
-    select d.needs_job_id, d.job_id, d.if_unmet,
+    select d.needs_job_id, d.job_id, d.if_unmet, d.is_ordering,
            n.state = 'succeeded' or d.if_unmet = 'run' or (d.if_unmet = 'wait' and n.state = 'canceled') as met
       from need n join windlass.dependency d on d.tenant_id = tenant and d.needs_job_id = n.id
      where windlass.has_ended(windlass.state_code(n.state)) and d.job_id = any (jobs)),
@@ -147,15 +147,15 @@ begin
     delete from windlass.dependency d using known k
      where (k.met or k.if_unmet = 'cancel') and d.tenant_id = tenant and d.needs_job_id = k.needs_job_id and d.job_id = k.job_id),
   left_behind as (
-    select d.needs_job_id, k.job_id, k.if_unmet
+    select d.needs_job_id, k.job_id, k.if_unmet, k.is_ordering and d.is_ordering as is_ordering
       from known k join windlass.dependency d on d.tenant_id = tenant and d.job_id = k.needs_job_id
      where (k.met or k.if_unmet = 'cancel') and d.needs_job_id <> k.job_id
        and not exists (select from unnest(done_needs, done_jobs) o (need, job) where o.need = d.needs_job_id and o.job = k.job_id)
        and not exists (select from known o where o.needs_job_id = d.needs_job_id and o.job_id = k.job_id
          and (o.met or o.if_unmet = 'cancel'))),
   handed_on as (
-    insert into windlass.dependency (tenant_id, needs_job_id, job_id, if_unmet)
-      select tenant, l.needs_job_id, l.job_id, l.if_unmet from left_behind l on conflict do nothing)
+    insert into windlass.dependency (tenant_id, needs_job_id, job_id, if_unmet, is_ordering)
+      select tenant, l.needs_job_id, l.job_id, l.if_unmet, l.is_ordering from left_behind l on conflict do nothing)
   select count(*) filter (where k.met or k.if_unmet = 'cancel'), array_agg(distinct k.job_id),
          array_agg(distinct k.job_id) filter (where not k.met and k.if_unmet = 'cancel'),
          array(select distinct l.needs_job_id from left_behind l), array_agg(k.needs_job_id), array_agg(k.job_id)

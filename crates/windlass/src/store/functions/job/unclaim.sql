@@ -16,6 +16,9 @@ declare
   held record;
   left_over integer := 0;
 begin
+  if not (windlass.is_list(lanes)) then
+    perform windlass.refuse_array();
+  end if;
   perform windlass.need_read_committed();
   perform windlass.end_epoch(by_worker, of_epoch);
   select array_agg(l.tenant_id order by l.tenant_id, l.job_id) as tenants, array_agg(l.job_id order by l.tenant_id, l.job_id) as jobs,

@@ -17,6 +17,9 @@ declare
   at timestamptz;
   held record;
 begin
+  if not (windlass.is_list(log)) then
+    perform windlass.refuse_array();
+  end if;
   perform windlass.need_read_committed(); -- an old snapshot would still contain an attempt that has ended
   perform windlass.tenant_for(tenant);
   select l.worker, r.job_id is not null as is_pulled into held

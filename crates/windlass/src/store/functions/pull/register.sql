@@ -16,6 +16,9 @@ declare
   most constant integer := 1000;
   most_closed constant integer := 5000;
 begin
+  if not (windlass.is_list(queues) and windlass.is_list(definition_keys)) then
+    perform windlass.refuse_array();
+  end if;
   if $1 ~ '@[0-9a-f-]{36}$' and not exists (select from windlass.job_workers w where w.worker_id = $1 and w.stopped_at is null)
       and (select count(*) from (select from windlass.job_workers w
                                   where right(w.worker_id, 36) = right($1, 36) and w.stopped_at is null limit most) p) >= most then

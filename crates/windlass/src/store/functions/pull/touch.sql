@@ -13,6 +13,9 @@ declare
   locked integer[] := array(
     select w.id from windlass.job_workers w where w.id = any (workers) order by w.id for no key update skip locked);
 begin
+  if not (windlass.is_list(workers)) then
+    perform windlass.refuse_array();
+  end if;
   return query
     with held as (select r.worker, count(*)::integer as n from windlass.pull_lease r where r.worker = any (locked) group by r.worker)
     update windlass.job_workers w

@@ -12,6 +12,9 @@ declare
   held record;
   given integer := 0;
 begin
+  if not (windlass.is_list(tokens)) then
+    perform windlass.refuse_array();
+  end if;
   perform windlass.need_read_committed();
   perform windlass.end_epoch(by_worker, of_epoch);
   for held in

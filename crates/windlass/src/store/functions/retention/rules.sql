@@ -65,7 +65,7 @@ begin
     raise exception 'keep_seconds must be between 0 and 3162240000 (100 years)' using errcode = 'WL007', column = 'keep_seconds';
   end if;
   if for_key is distinct from '*' and not exists (select from windlass.job_definitions d where d.key = for_key) then
-    raise exception 'definition % not found', quote_literal(for_key) using errcode = 'WL001', detail = for_key;
+    raise exception 'definition % not found', quote_nullable(for_key) using errcode = 'WL001', detail = coalesce(for_key, '');
   end if;
   if is_cleared then
     delete from windlass.retention r where r.tenant_id = tenant and r.definition_key = for_key and r.status = for_status;

@@ -11,7 +11,7 @@ begin
   perform windlass.tenant_for(for_tenant);
   if for_tenant <> '00000000-0000-0000-0000-000000000000'
       and not exists (select from windlass.tenants t where t.id = for_tenant and t.status <> 'deleting') then
-    raise exception 'tenant % not found', for_tenant using errcode = 'WL003', detail = for_tenant::text;
+    raise exception 'tenant % not found', for_tenant using errcode = 'WL003', detail = coalesce(for_tenant::text, '');
   end if;
   perform windlass.need_read_committed();
   perform windlass.lock_gate(for_tenant, 'tokens');

@@ -82,6 +82,9 @@ declare
   made record;
   is_now boolean := dues is null;
 begin
+  if not (windlass.is_list(dues) and windlass.is_list(jobs) and windlass.is_list(payloads)) then
+    perform windlass.refuse_array();
+  end if;
   perform windlass.need_read_committed();
   perform windlass.tenant_for(tenant);
   perform windlass.stay_durable();

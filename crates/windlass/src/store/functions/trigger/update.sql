@@ -15,6 +15,9 @@ as $$
 declare
   old record;
 begin
+  if not (windlass.is_list(missed)) then
+    perform windlass.refuse_array();
+  end if;
   perform windlass.tenant_for(tenant);
   perform windlass.refuse_trigger(fields, next_due);
   perform windlass.refuse_instant('missed', m) from unnest(missed) m;
@@ -63,6 +66,9 @@ set search_path = pg_catalog, windlass, pg_temp
 as $$
 #variable_conflict use_column
 begin
+  if not (windlass.is_list(missed)) then
+    perform windlass.refuse_array();
+  end if;
   perform windlass.tenant_for(tenant);
   perform windlass.refuse_instant('missed', m) from unnest(missed) m;
   update windlass.job_triggers t

@@ -5,6 +5,7 @@ returns integer
 language sql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
+  select windlass.refuse_array() where not (windlass.is_list(queues) and windlass.is_list(definition_keys));
   insert into windlass.job_workers (worker_id, hostname, version, queues, definition_keys, lease_seconds, lease_expires_at, metadata)
     values ($1, $2, $3, $4, $5, $6, clock_timestamp() + $6 * interval '1 s', $7)
   returning id
