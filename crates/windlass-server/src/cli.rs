@@ -225,6 +225,19 @@ impl Global {
         })
     }
 
+    /// The database that a command examines: the configured one, else that of a `windlass up` in this directory.
+    fn examined_database(
+        &self,
+        configuration: &crate::config::Configuration,
+    ) -> Result<windlass::Settings, Failure> {
+        if configuration.database.url.is_none()
+            && let Ok(url) = std::fs::read_to_string(client::DEFAULT_DATABASE_URL_FILE)
+        {
+            return Ok(windlass::Settings::new(url.trim())?);
+        }
+        self.database(configuration)
+    }
+
     /// The API client: of the database if `--database-url` is given, else of the server.
     async fn client(&self) -> Result<Client, Failure> {
         let client = if self.database_url.is_some() {

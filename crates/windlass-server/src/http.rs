@@ -108,6 +108,7 @@ routes! {
 
         get    "/api/v1/admin/jobs/definitions"                  Administer  api::definitions::list;
         post   "/api/v1/admin/jobs/definitions"                  Administer  api::definitions::create;
+        post   "/api/v1/admin/jobs/definitions/apply"            Administer  api::definitions::apply::apply;
         get    "/api/v1/admin/jobs/definitions/{definition_id}"  Administer  api::definitions::read;
         patch  "/api/v1/admin/jobs/definitions/{definition_id}"  Administer  api::definitions::change;
         get    "/api/v1/admin/tenants"                           Administer  api::admin::tenants::list;
@@ -140,6 +141,7 @@ routes! {
         post   "/api/v1/admin/audit/verify"                      Administer     api::admin::audit::verify;
         // The worker protocol.
         post   "/api/v1/worker/register"                Work  api::worker::register;
+        post   "/api/v1/worker/stop"                    Work  api::worker::stop;
         post   "/api/v1/worker/jobs/claim"              Work  api::worker::claim;
         post   "/api/v1/worker/jobs/{job_id}/heartbeat" Work  api::worker::heartbeat;
         post   "/api/v1/worker/jobs/{job_id}/complete"  Work  api::worker::complete;

@@ -73,7 +73,7 @@ impl Audit {
 async fn verify(global: &Global, checkpoint: Option<&str>) -> Result<Exit, Failure> {
     let checkpoint = checkpoint.map(read_checkpoint).transpose()?.unwrap_or_default();
     let configuration = global.load(&[])?.configuration;
-    let queue = Queue::connect_as_operator(global.database(&configuration)?).await?;
+    let queue = Queue::connect_as_operator(global.examined_database(&configuration)?).await?;
     let faults = queue.verify_audit(&checkpoint).await?;
     if global.json {
         print::json(&json!({"is_whole": faults.is_empty(), "faults": faults}))?;
@@ -109,7 +109,7 @@ fn read_checkpoint(given: &str) -> Result<Vec<AuditHead>, Failure> {
 
 async fn head(global: &Global) -> Result<Exit, Failure> {
     let configuration = global.load(&[])?.configuration;
-    let queue = Queue::connect_as_operator(global.database(&configuration)?).await?;
+    let queue = Queue::connect_as_operator(global.examined_database(&configuration)?).await?;
     let heads = queue.audit_heads().await?;
     if global.json {
         print::json(&json!({"heads": heads}))?;

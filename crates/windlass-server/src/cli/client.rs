@@ -22,6 +22,9 @@ const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
 /// The token file that is read if none is given: `windlass up` writes it there.
 pub(crate) const DEFAULT_TOKEN_FILE: &str = ".windlass/admin-token";
 
+/// The URL of its database, as long as `windlass up` runs.
+pub(crate) const DEFAULT_DATABASE_URL_FILE: &str = ".windlass/database-url";
+
 type Chunks = Pin<Box<dyn Stream<Item = Result<Bytes, Failure>> + Send>>;
 
 #[derive(Clone)]

@@ -7,6 +7,7 @@ use axum::response::IntoResponse as _;
 use jiff::Timestamp;
 use serde_json::Value;
 use uuid::Uuid;
+use windlass::internals::headline;
 use windlass::job::{Attempt, Filter, Job, LogChunk, LogPosition, State};
 
 use super::asked::Id;
@@ -334,11 +335,18 @@ fn view(attempt: &Attempt, log: &[LogChunk], (longest, most): (f64, usize), now:
         },
         share: seconds.map_or(0, |seconds| (seconds / longest * 100.0).clamp(1.0, 100.0) as u32),
         facts: facts.join(", "),
-        error: attempt.error_text.clone().map(|text| text.chars().take(most / 4).collect()),
+        error: attempt.error_text.as_deref().map(|text| shown_error(text, most / 4)),
         stdout,
         stderr: tail(attempt.stderr_tail.as_deref(), most),
         is_followed: is_running,
     }
+}
+
+/// A long error is cut. If that would cut off the line that tells it apart, only that line is shown.
+fn shown_error(error: &str, most: usize) -> String {
+    let start: String = error.trim_end().chars().take(most).collect();
+    let line = headline(error);
+    if start.contains(line) { start } else { line.chars().take(most).collect() }
 }
 
 fn tail(text: Option<&str>, most: usize) -> String {

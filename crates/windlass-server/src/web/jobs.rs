@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Redirect};
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 use windlass::admin::{Activity, Run};
+use windlass::internals::headline;
 use windlass::job::{Counts, Job, State};
 
 use super::asked::Query;
@@ -328,7 +329,7 @@ pub(crate) fn rows(jobs: &[Job], now: Timestamp, may_act: bool) -> Vec<Row> {
             }
             (_, Some((kind, id))) => Some(format!("{kind} {id}")),
             _ if job.status.is_terminal() => {
-                job.last_error.as_ref().and_then(|error| error.lines().next()).map(str::to_owned)
+                job.last_error.as_deref().map(|error| headline(error).to_owned())
             }
             _ => None,
         };

@@ -93,10 +93,17 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer, Query(p
     })
 }
 
-/// Whether its lease has expired or is about to: a worker renews it long before half of it has passed.
+/// Whether its lease has expired or is about to: a worker renews it long before half of it has passed. A pull worker without
+/// jobs has no lease to renew: if it makes no more calls, it has only stopped.
 pub(crate) fn is_silent(worker: &WorkerRecord) -> bool {
     let is_late = worker.seen_seconds_ago > f64::from(worker.lease_seconds) * 0.6;
-    worker.stopped_at.is_none() && (worker.is_stale || is_late)
+    let is_idle_pull_worker = is_pull_worker(worker) && worker.running_count == 0;
+    worker.stopped_at.is_none() && !is_idle_pull_worker && (worker.is_stale || is_late)
+}
+
+/// Only the name of a pull worker contains `@`.
+fn is_pull_worker(worker: &WorkerRecord) -> bool {
+    worker.worker_id.contains('@')
 }
 
 /// Whether it missed its heartbeats and did not return, so that its jobs were given to other workers.
@@ -137,7 +144,7 @@ fn row(number: usize, worker: &WorkerRecord, now: Timestamp) -> WorkerRow {
     let stale_words = match (worker.running_count, left > 0.0) {
         _ if is_lost(worker) => {
             format!(
-                "Its lease expired and its jobs were retried on other workers. Check its host: {}.",
+                "Its lease expired. If it was running jobs, they were retried on other workers. Check its host: {}.",
                 worker.hostname
             )
         }

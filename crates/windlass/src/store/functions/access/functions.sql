@@ -31,7 +31,7 @@ begin
           ('worker server',
            'register_worker heartbeat stop_worker set_waiting active_lanes lanes_with_work has_several_tenants claim unclaim settle
             report_progress write_log
-            register_remote touch_remote claim_remote unclaim_remote heartbeat_remote held_remote settle_remote hand_over'),
+            register_remote touch_remote stop_remote claim_remote unclaim_remote heartbeat_remote held_remote settle_remote hand_over'),
           ('keeper server',
            'promote lost_jobs reap lost_remote_jobs reap_remote expire unblock_all fold_tallies maintain_partitions prune prune_events
             retire_lanes
