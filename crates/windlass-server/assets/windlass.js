@@ -254,6 +254,10 @@
       const verb = button.dataset.verb;
       button.textContent = `${verb} ${count === 1 ? "1 job" : `${about} jobs`}`;
       button.dataset.confirm = `${verb} ${count === 1 ? "1 job" : `${about} jobs`}?`;
+      // An act that none of the selected jobs offers would change nothing.
+      const act = button.dataset.for;
+      const fits = (tick) => $(`button[name=${act}]`, tick.closest("tr"));
+      button.hidden = Boolean(act) && !all && !chosen.some(fits);
     }
     const head = $("th.tick input");
     if (head) head.checked = chosen.length > 0 && chosen.length === ticks.length;

@@ -238,6 +238,29 @@ impl Global {
         self.database(configuration)
     }
 
+    /// The failure of a call about one object: if it was not found, with its id and the tenant.
+    fn not_found(&self, failure: Failure, what: &str, id: &str) -> Failure {
+        match (failure.exit, &self.tenant) {
+            (Exit::Missing, Some(tenant)) => {
+                Failure::new(Exit::Missing, format!("{what} {id} not found in the tenant {tenant}"))
+            }
+            (Exit::Missing, None) => Failure::new(Exit::Missing, format!("{what} {id} not found"))
+                .advise("if it belongs to another tenant: --tenant TENANT"),
+            _ => failure,
+        }
+    }
+
+    /// Names the tenant of a super-admin who gave none, so that the result is not taken for that of all tenants.
+    async fn note_tenant(&self, client: &Client) -> Result<(), Failure> {
+        if self.tenant.is_none() && !self.json {
+            let me = client.get("/api/v1/me", &[]).await?;
+            if print::at(&me, "role") == "super_admin" {
+                print::note("tenant: default (--tenant TENANT chooses another)");
+            }
+        }
+        Ok(())
+    }
+
     /// The API client: of the database if `--database-url` is given, else of the server.
     async fn client(&self) -> Result<Client, Failure> {
         let client = if self.database_url.is_some() {

@@ -261,11 +261,10 @@ pub fn router(app: &App) -> Router {
 
 /// A page below `/ui/`, a problem everywhere else.
 async fn not_found(uri: axum::http::Uri) -> axum::response::Response {
-    let problem = Problem::of(ProblemKind::NotFound, "route not found");
     if uri.path().starts_with("/ui/") {
-        return web::PageProblem(problem).into_response();
+        return web::PageProblem(Problem::of(ProblemKind::NotFound, web::NO_PAGE)).into_response();
     }
-    problem.into_response()
+    Problem::not_found("route").into_response()
 }
 
 /// The same service for a caller within this process, which needs no credential: it has access to the database anyway.

@@ -1,5 +1,5 @@
 //! The worker protocol: a pull worker claims jobs, renews their leases and settles them. Every call about a job has the fence of
-//! its attempt; a late one gets 409 `lease_lost` and changes nothing.
+//! its attempt; a late one gets 409 `lease-lost` and changes nothing.
 //!
 //! These calls are not in the audit trail: every attempt is in the history of its job, with the name of its worker.
 

@@ -141,7 +141,7 @@ pub(crate) fn span(seconds: i64) -> String {
     }
 }
 
-fn cut(text: &str, most: usize) -> String {
+pub(crate) fn cut(text: &str, most: usize) -> String {
     let first = windlass::internals::headline(text);
     if first.chars().count() <= most {
         return first.to_owned();

@@ -57,10 +57,18 @@ impl Tokens {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
         let client = global.client().await?;
         match &self.verb {
-            Verb::List => print::list(global.json, client.all(PATH, &[]).await?, show),
+            Verb::List => {
+                let mut tokens = client.all(PATH, &[]).await?;
+                if !global.json {
+                    client.name_tenants(&mut tokens).await;
+                }
+                print::list(global.json, tokens, show)
+            }
             Verb::Create { role, .. } if role == "super_admin" && global.tenant.is_some() => {
-                Err(Failure::usage("a super_admin token gives access to all tenants, not to that of --tenant")
-                    .advise("omit --tenant and WINDLASS_TENANT, or choose another role, such as tenant_admin"))
+                Err(Failure::usage(
+                    "a super_admin token gives access to all tenants, not to that of --tenant",
+                )
+                .advise("omit --tenant and WINDLASS_TENANT, or choose another role, such as tenant_admin"))
             }
             Verb::Create { name, role, scope, expires_in_days } => {
                 let mut body =
@@ -105,7 +113,7 @@ fn show(tokens: &[Value]) -> Result<(), Failure> {
             ("NAME", Show::Plain("name")),
             ("ROLE", Show::Plain("role")),
             ("SCOPES", Show::Plain("scopes")),
-            ("TENANT", Show::Plain("tenant_id")),
+            ("TENANT", Show::Plain("tenant")),
             ("CREATED", Show::Age("created_at")),
             ("EXPIRES", Show::Age("expires_at")),
             ("REVOKED", Show::Age("revoked_at")),

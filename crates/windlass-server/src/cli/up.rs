@@ -118,7 +118,8 @@ impl Up {
     ) -> Result<Everything, Failure> {
         let (settings, postgres) = self.database(global, configuration).await?;
         windlass::migrate(&settings).await?;
-        let url_file = postgres.as_ref().map(|postgres| DatabaseUrlFile::create(&self.data_dir, &postgres.url()));
+        let url_file =
+            postgres.as_ref().map(|postgres| DatabaseUrlFile::create(&self.data_dir, &postgres.url()));
         let url_file = url_file.transpose()?;
         let app = process::app(configuration, settings).await?;
         let token_file = token::ensure(&app, &self.data_dir).await?;

@@ -1,4 +1,4 @@
-//! The audit log: who did what, newest first.
+//! The audit trail: who did what, newest first.
 
 use std::collections::HashMap;
 

@@ -343,7 +343,10 @@ pub(crate) fn rows(jobs: &[Job], now: Timestamp, may_act: bool) -> Vec<Row> {
             source: job.source.clone(),
             attempts: format!("{}/{}", job.attempt_count, job.max_attempts),
             queued: When::new(job.queued_at, now),
-            started: job.last_started_at.map(|at| When::new(at, now)),
+            started: match job.status {
+                State::Scheduled => Some(When::new(job.scheduled_for, now)),
+                _ => job.last_started_at.map(|at| When::new(at, now)),
+            },
             finished: job.finished_at.map(|at| When::new(at, now)),
             duration: seconds.map(|seconds| Duration { words: span(seconds), share }),
             worker: job.claimed_by_worker.as_ref().map(|name| (brief(name), name.clone())),

@@ -19,8 +19,9 @@ use crate::error::Result;
 use crate::model::job::claimed::{Claimed, Fence};
 use crate::model::job::settle::Budget;
 
-pub(crate) const STATEMENTS: &[&Statement] =
-    &[&REGISTER, &TOUCH, &STOP, &LANES, &CLAIM, &UNCLAIM, &HEARTBEAT, &HELD, &SETTLE, &HAND_OVER, &LOST, &REAP];
+pub(crate) const STATEMENTS: &[&Statement] = &[
+    &REGISTER, &TOUCH, &STOP, &LANES, &CLAIM, &UNCLAIM, &HEARTBEAT, &HELD, &SETTLE, &HAND_OVER, &LOST, &REAP,
+];
 
 /// How long a process counts as present after its last request, in seconds, in addition to the leases that it holds.
 pub(crate) const PRESENT: i32 = 60;

@@ -14,9 +14,8 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
         writeln!(file, "{text}")
     };
-    create().map_err(|error: std::io::Error| {
-        Failure::usage(format!("cannot write {}: {error}", path.display()))
-    })
+    create()
+        .map_err(|error: std::io::Error| Failure::usage(format!("cannot write {}: {error}", path.display())))
 }
 
 /// The URL of the Postgres that `windlass up` started, for the commands that use the database directly. The file exists as long

@@ -39,6 +39,8 @@ struct TriggerPage {
     /// The stored trigger; none for a new one.
     saved: Option<Saved>,
     next_runs: NextRuns,
+    /// The name of the instants in the history: an event has none that was due.
+    time_column: &'static str,
     fires: Vec<FireRow>,
 }
 
@@ -82,8 +84,11 @@ const OVERLAPS: [(&str, &str); 4] = [
 ];
 
 /// What happens to the instants that passed while no keeper was running.
-const MISFIRES: [(&str, &str); 3] =
-    [("fire_once", "Create one job, for the latest"), ("skip", "Skip them"), ("fire_all", "Create a job for each")];
+const MISFIRES: [(&str, &str); 3] = [
+    ("fire_once", "Create one job, for the latest"),
+    ("skip", "Skip them"),
+    ("fire_all", "Create a job for each"),
+];
 
 /// `GET /ui/triggers/new`
 pub(crate) async fn new(FromState(app): FromState<App>, viewer: Viewer, Query(kind): Query<Kind>) -> Page {
@@ -162,6 +167,7 @@ async fn show(
         is_enabled: shown.is_on("is_enabled"),
         shown,
         is_schedule,
+        time_column: if is_schedule { "Due" } else { "Time" },
         may_write,
         definitions,
         saved: trigger.map(saved),

@@ -33,8 +33,10 @@ mod tests {
                      ~~~~~~^^^^^\n  File \"tasks.py\", line 3, in handle\n    raise ValueError(text)\n\
                      ValueError: no such image\n  the second line of the message\nand the third\n";
         assert_eq!(headline(trace), "ValueError: no such image");
-        let chained = format!("{trace}\nDuring handling of the above exception, another exception occurred:\n\n{trace}")
-            .replace("no such image\n  the", "other\n  the");
+        let chained = format!(
+            "{trace}\nDuring handling of the above exception, another exception occurred:\n\n{trace}"
+        )
+        .replace("no such image\n  the", "other\n  the");
         assert_eq!(headline(&chained), "ValueError: other");
         let cut = "Traceback (most recent call last):\n  File \"worker.py\", line 9, in run\n    handle(jo";
         assert_eq!(headline(cut), "handle(jo");
