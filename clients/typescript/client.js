@@ -177,6 +177,6 @@ function apiError(status, text) {
     // Not JSON, such as the page of a proxy; its beginning becomes the detail.
   }
   const kind = String(problem.type ?? "").split(":").at(-1) || "refused";
-  const Kind = kind === "lease_lost" ? LeaseLost : ApiError;
+  const Kind = kind === "lease-lost" ? LeaseLost : ApiError;
   return new Kind(status, kind, problem.detail ?? text.slice(0, 200), problem.errors);
 }

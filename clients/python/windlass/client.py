@@ -193,5 +193,5 @@ def _error(status, content):
         problem = {}
     kind = str(problem.get("type", "")).rsplit(":", 1)[-1] or "refused"
     detail = problem.get("detail") or content[:200].decode(errors="replace")
-    error = LeaseLost if kind == "lease_lost" else ApiError
+    error = LeaseLost if kind == "lease-lost" else ApiError
     return error(status, kind, detail, problem.get("errors", ()))

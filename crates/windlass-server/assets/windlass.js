@@ -101,7 +101,8 @@
     if (!rows || !next || (window.scrollY < 160 && !$("tr.selected"))) return 0;
     const here = new Set([...rows.children].map((row) => row.id));
     const there = new Map([...next.children].map((row) => [row.id, row]));
-    const added = [...there.keys()].filter((id) => id && !here.has(id)).length;
+    const isNew = ([id, row]) => id && !here.has(id) && !row.classList.contains("beneath");
+    const added = [...there].filter(isNew).length;
     if (!added) return 0;
     const kept = [...rows.children].map((row) => there.get(row.id) || row.cloneNode(true));
     next.replaceChildren(...kept);
@@ -253,6 +254,10 @@
       const verb = button.dataset.verb;
       button.textContent = `${verb} ${count === 1 ? "1 job" : `${about} jobs`}`;
       button.dataset.confirm = `${verb} ${count === 1 ? "1 job" : `${about} jobs`}?`;
+      // An act that none of the selected jobs offers would change nothing.
+      const act = button.dataset.for;
+      const fits = (tick) => $(`button[name=${act}]`, tick.closest("tr"));
+      button.hidden = Boolean(act) && !all && !chosen.some(fits);
     }
     const head = $("th.tick input");
     if (head) head.checked = chosen.length > 0 && chosen.length === ticks.length;
@@ -446,7 +451,7 @@
     else if (["ArrowDown", "ArrowUp", "Enter", "x", "r", "c"].includes(event.key)) rowKey(event);
   });
   function rowKey(event) {
-    const rows = $$("tbody[data-rows] > tr");
+    const rows = $$("tbody[data-rows] > tr:not(.beneath)");
     if (!rows.length) return;
     const current = document.activeElement.closest?.("tbody[data-rows] > tr");
     if (event.key.startsWith("Arrow")) {

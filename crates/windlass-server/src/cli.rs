@@ -225,6 +225,42 @@ impl Global {
         })
     }
 
+    /// The database that a command examines: the configured one, else that of a `windlass up` in this directory.
+    fn examined_database(
+        &self,
+        configuration: &crate::config::Configuration,
+    ) -> Result<windlass::Settings, Failure> {
+        if configuration.database.url.is_none()
+            && let Ok(url) = std::fs::read_to_string(client::DEFAULT_DATABASE_URL_FILE)
+        {
+            return Ok(windlass::Settings::new(url.trim())?);
+        }
+        self.database(configuration)
+    }
+
+    /// The failure of a call about one object: if it was not found, with its id and the tenant.
+    fn not_found(&self, failure: Failure, what: &str, id: &str) -> Failure {
+        match (failure.exit, &self.tenant) {
+            (Exit::Missing, Some(tenant)) => {
+                Failure::new(Exit::Missing, format!("{what} {id} not found in the tenant {tenant}"))
+            }
+            (Exit::Missing, None) => Failure::new(Exit::Missing, format!("{what} {id} not found"))
+                .advise("if it belongs to another tenant: --tenant TENANT"),
+            _ => failure,
+        }
+    }
+
+    /// Names the tenant of a super-admin who gave none, so that the result is not taken for that of all tenants.
+    async fn note_tenant(&self, client: &Client) -> Result<(), Failure> {
+        if self.tenant.is_none() && !self.json {
+            let me = client.get("/api/v1/me", &[]).await?;
+            if print::at(&me, "role") == "super_admin" {
+                print::note("tenant: default (--tenant TENANT chooses another)");
+            }
+        }
+        Ok(())
+    }
+
     /// The API client: of the database if `--database-url` is given, else of the server.
     async fn client(&self) -> Result<Client, Failure> {
         let client = if self.database_url.is_some() {

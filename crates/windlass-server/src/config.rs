@@ -3,6 +3,7 @@
 
 mod check;
 mod layers;
+mod spelling;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -108,6 +108,7 @@ routes! {
 
         get    "/api/v1/admin/jobs/definitions"                  Administer  api::definitions::list;
         post   "/api/v1/admin/jobs/definitions"                  Administer  api::definitions::create;
+        post   "/api/v1/admin/jobs/definitions/apply"            Administer  api::definitions::apply::apply;
         get    "/api/v1/admin/jobs/definitions/{definition_id}"  Administer  api::definitions::read;
         patch  "/api/v1/admin/jobs/definitions/{definition_id}"  Administer  api::definitions::change;
         get    "/api/v1/admin/tenants"                           Administer  api::admin::tenants::list;
@@ -140,6 +141,7 @@ routes! {
         post   "/api/v1/admin/audit/verify"                      Administer     api::admin::audit::verify;
         // The worker protocol.
         post   "/api/v1/worker/register"                Work  api::worker::register;
+        post   "/api/v1/worker/stop"                    Work  api::worker::stop;
         post   "/api/v1/worker/jobs/claim"              Work  api::worker::claim;
         post   "/api/v1/worker/jobs/{job_id}/heartbeat" Work  api::worker::heartbeat;
         post   "/api/v1/worker/jobs/{job_id}/complete"  Work  api::worker::complete;
@@ -259,11 +261,10 @@ pub fn router(app: &App) -> Router {
 
 /// A page below `/ui/`, a problem everywhere else.
 async fn not_found(uri: axum::http::Uri) -> axum::response::Response {
-    let problem = Problem::of(ProblemKind::NotFound, "route not found");
     if uri.path().starts_with("/ui/") {
-        return web::PageProblem(problem).into_response();
+        return web::PageProblem(Problem::of(ProblemKind::NotFound, web::NO_PAGE)).into_response();
     }
-    problem.into_response()
+    Problem::not_found("route").into_response()
 }
 
 /// The same service for a caller within this process, which needs no credential: it has access to the database anyway.

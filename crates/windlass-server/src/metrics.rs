@@ -98,7 +98,7 @@ pub async fn page(State(app): State<App>, request: Request) -> Result<Response, 
         Ok(known) if known.caller.may(Permission::ReadMetrics) => {}
         Ok(known) => {
             app.record_denial(Denial::of(&known.caller, target)).await;
-            return Err(Problem::of(ProblemKind::Forbidden, "requires the permission metrics:read"));
+            return Err(Problem::of(ProblemKind::Forbidden, Permission::ReadMetrics.required()));
         }
         Err(problem) => {
             if problem.kind == ProblemKind::Unauthorized {

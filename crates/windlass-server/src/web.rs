@@ -51,6 +51,6 @@ pub(crate) mod triggers;
 pub(crate) mod workers;
 
 pub(crate) use live::Pulses;
-pub(crate) use page::PageProblem;
+pub(crate) use page::{NO_PAGE, PageProblem};
 pub(crate) use sign_in::to_sign_in;
 pub(crate) use stamp::stamp;

@@ -40,7 +40,7 @@ pub enum Error {
         key: String,
     },
     /// The tenant does not exist, is suspended, or is not the current tenant.
-    #[error("the tenant {tenant} cannot be used: {message}")]
+    #[error("{message}")]
     TenantRefused {
         /// The tenant.
         tenant: String,
@@ -56,6 +56,12 @@ pub enum Error {
         pointer: Option<String>,
         /// What is wrong.
         message: String,
+    },
+    /// The payload does not match the schema of its definition.
+    #[error("{}", payload_words(faults))]
+    PayloadRefused {
+        /// Where in the payload, as JSON pointers, and what is wrong there; at least one, and not more than 20.
+        faults: Vec<(String, String)>,
     },
     /// The idempotency key belongs to a job with other content.
     #[error("the idempotency key was already used for job {existing}")]
@@ -189,9 +195,7 @@ pub enum Error {
         message: String,
     },
     /// The schema is older or newer than this release supports.
-    #[error(
-        "the database schema has version {found}; this release supports versions {oldest} to {newest}; {advice}"
-    )]
+    #[error("{}; {advice}", schema_words(*found, *oldest, *newest))]
     SchemaVersion {
         /// Its version.
         found: i32,
@@ -306,6 +310,25 @@ pub enum Error {
         /// The error of the driver.
         error: Arc<dyn std::error::Error + Send + Sync>,
     },
+}
+
+fn payload_words(faults: &[(String, String)]) -> String {
+    let (pointer, message) = faults.first().map_or(("", ""), |(pointer, message)| (pointer, message));
+    let more = match faults.len() {
+        0 | 1 => String::new(),
+        2 => "; and 1 more error".to_owned(),
+        all => format!("; and {} more errors", all - 1),
+    };
+    format!("payload{pointer}: {message}{more}")
+}
+
+fn schema_words(found: i32, oldest: i32, newest: i32) -> String {
+    if found == 0 {
+        return "the database has no windlass schema".to_owned();
+    }
+    let supported =
+        if oldest == newest { format!("version {newest}") } else { format!("versions {oldest} to {newest}") };
+    format!("the database schema has version {found}; this release supports {supported}")
 }
 
 impl Error {

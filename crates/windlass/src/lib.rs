@@ -251,6 +251,7 @@ pub mod internals {
     };
     pub use crate::model::instant;
     pub use crate::model::job::{settle, state};
+    pub use crate::model::report::headline;
     pub use crate::model::token::{KnownToken, NewToken, Token};
     pub use crate::queue::slots::{SlotGuard, Slots};
     pub use crate::setup::migrate::catalog_lines;

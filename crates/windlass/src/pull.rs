@@ -275,6 +275,13 @@ impl Pull {
         self.end(puller, job, fence, ending::released()).await
     }
 
+    /// Signs off a worker that stops, so that it is listed as stopped at once. Returns `false`, and changes nothing, while
+    /// a worker of this name holds jobs. A later claim returns it to service.
+    pub async fn sign_off(&self, puller: &Puller, worker_id: Option<&str>) -> Result<bool> {
+        let name = puller.name_of(worker_id)?;
+        store::pull::stop(&self.inner.database.of_tenant(puller.tenant), &name).await
+    }
+
     /// Stops the service; waiting claims return no jobs.
     pub async fn stop(&self) {
         self.inner.stop.cancel();

@@ -1,5 +1,7 @@
 //! Definitions: super-admins manage them; callers that can read jobs see the active ones.
 
+pub(crate) mod apply;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};

@@ -1,5 +1,5 @@
 //! The worker protocol: a pull worker claims jobs, renews their leases and settles them. Every call about a job has the fence of
-//! its attempt; a late one gets 409 `lease_lost` and changes nothing.
+//! its attempt; a late one gets 409 `lease-lost` and changes nothing.
 //!
 //! These calls are not in the audit trail: every attempt is in the history of its job, with the name of its worker.
 
@@ -19,7 +19,7 @@ use crate::auth::Caller;
 use crate::http::{Access, App, Body, Id, Later, MAX_WAIT, Problem, ProblemKind, Waits};
 use bodies::{
     ClaimBody, ClaimedJobs, CompleteBody, FailBody, HeartbeatBody, HeartbeatResponse, JobStatus,
-    RegisterBody, Registered, ReleaseBody, SnoozeBody,
+    RegisterBody, Registered, ReleaseBody, SnoozeBody, StopBody, Stopped,
 };
 
 /// Register a worker
@@ -34,6 +34,21 @@ pub(crate) async fn register(
 ) -> Result<Json<Registered>, Problem> {
     let registered = app.pull().await?.register(&puller(&caller), &body.value.into()).await?;
     Ok(Json(Registered { worker_id: registered.worker_id, is_draining: registered.is_draining }))
+}
+
+/// Sign off a worker
+///
+/// For a worker that stops: it is listed as stopped at once, and not after a minute without calls. Changes nothing while a worker
+/// of this name holds jobs. A later claim returns the worker to service.
+#[utoipa::path(post, path = "/api/v1/worker/stop", tag = "worker", request_body = StopBody,
+    responses((status = 200, body = Stopped)))]
+pub(crate) async fn stop(
+    State(app): State<App>,
+    caller: Caller,
+    body: Body<StopBody>,
+) -> Result<Json<Stopped>, Problem> {
+    let worker_id = body.value.worker_id.as_deref();
+    Ok(Json(Stopped { is_stopped: app.pull().await?.sign_off(&puller(&caller), worker_id).await? }))
 }
 
 /// Claim jobs

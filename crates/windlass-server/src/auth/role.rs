@@ -138,6 +138,11 @@ impl Permission {
         }
     }
 
+    /// Why a caller without it is denied.
+    pub fn required(self) -> String {
+        format!("requires the permission {}", self.as_str())
+    }
+
     /// A scope by its name. `anyone` and `signed-in` are not scopes.
     pub fn from_scope(name: &str) -> Option<Self> {
         Self::ALL.into_iter().skip(2).find(|permission| permission.as_str() == name)

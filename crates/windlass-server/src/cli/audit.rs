@@ -22,7 +22,7 @@ enum Verb {
     #[command(alias = "ls")]
     List {
         /// The maximum number of entries
-        #[arg(long, default_value_t = 50)]
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
         limit: u16,
         /// Only this action, such as job.cancel
         #[arg(long)]
@@ -60,8 +60,16 @@ impl Audit {
                 query.extend(action.clone().map(|action| ("action", action)));
                 query.extend(actor.clone().map(|actor| ("actor", actor)));
                 query.extend(denied.then(|| ("outcome", "denied".to_owned())));
-                let page = global.client().await?.get(PATH, &query).await?;
-                print::response(global.json, &page, |page| show(&list_of(page)))
+                let client = global.client().await?;
+                let page = client.get(PATH, &query).await?;
+                if global.json {
+                    print::json(&page)?;
+                } else {
+                    let mut entries = list_of(&page);
+                    client.name_tenants(&mut entries).await;
+                    show(&entries)?;
+                }
+                Ok(Exit::Success)
             }
             Verb::Verify { checkpoint } => verify(global, checkpoint.as_deref()).await,
             Verb::Head => head(global).await,
@@ -73,7 +81,7 @@ impl Audit {
 async fn verify(global: &Global, checkpoint: Option<&str>) -> Result<Exit, Failure> {
     let checkpoint = checkpoint.map(read_checkpoint).transpose()?.unwrap_or_default();
     let configuration = global.load(&[])?.configuration;
-    let queue = Queue::connect_as_operator(global.database(&configuration)?).await?;
+    let queue = Queue::connect_as_operator(global.examined_database(&configuration)?).await?;
     let faults = queue.verify_audit(&checkpoint).await?;
     if global.json {
         print::json(&json!({"is_whole": faults.is_empty(), "faults": faults}))?;
@@ -109,7 +117,7 @@ fn read_checkpoint(given: &str) -> Result<Vec<AuditHead>, Failure> {
 
 async fn head(global: &Global) -> Result<Exit, Failure> {
     let configuration = global.load(&[])?.configuration;
-    let queue = Queue::connect_as_operator(global.database(&configuration)?).await?;
+    let queue = Queue::connect_as_operator(global.examined_database(&configuration)?).await?;
     let heads = queue.audit_heads().await?;
     if global.json {
         print::json(&json!({"heads": heads}))?;
@@ -130,7 +138,7 @@ fn show(entries: &[Value]) -> Result<(), Failure> {
             ("ACTION", Show::Plain("action")),
             ("TARGET", Show::Plain("target")),
             ("OUTCOME", Show::Plain("outcome")),
-            ("TENANT", Show::Plain("tenant_id")),
+            ("TENANT", Show::Plain("tenant")),
         ],
         "no entries",
     )

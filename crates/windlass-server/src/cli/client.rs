@@ -1,6 +1,8 @@
 //! The API client of the commands: over HTTP to a server, or through the same routes within this process on a database given by
 //! its URL. Both use the same code, so that a command behaves the same either way.
 
+mod events;
+
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::time::Duration;
@@ -14,6 +16,7 @@ use tower::ServiceExt;
 
 use super::exit::{Exit, Failure};
 use super::print;
+use events::Events;
 
 /// The timeout of a call that is not a stream.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
@@ -22,12 +25,16 @@ const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
 /// The token file that is read if none is given: `windlass up` writes it there.
 pub(crate) const DEFAULT_TOKEN_FILE: &str = ".windlass/admin-token";
 
+/// The URL of its database, as long as `windlass up` runs.
+pub(crate) const DEFAULT_DATABASE_URL_FILE: &str = ".windlass/database-url";
+
 type Chunks = Pin<Box<dyn Stream<Item = Result<Bytes, Failure>> + Send>>;
 
 #[derive(Clone)]
 pub(crate) struct Client {
     target: Target,
-    tenant: Option<String>,
+    /// The id of the tenant, and the name by which it was given.
+    tenant: Option<(String, String)>,
 }
 
 #[derive(Clone)]
@@ -64,9 +71,21 @@ impl Client {
     /// Sets the tenant, by id or slug.
     pub(crate) async fn for_tenant(mut self, name: Option<&str>) -> Result<Self, Failure> {
         if let Some(name) = name {
-            self.tenant = Some(self.tenant_id(name).await?);
+            self.tenant = Some((self.tenant_id(name).await?, name.to_owned()));
         }
         Ok(self)
+    }
+
+    /// Adds the slug of the tenant to each row as `tenant`: `all` for the installation, the id if the caller may not list tenants.
+    pub(crate) async fn name_tenants(&self, rows: &mut [Value]) {
+        let tenants = self.all("/api/v1/admin/tenants", &[]).await.unwrap_or_default();
+        for row in rows {
+            let id = print::text(print::at(row, "tenant_id"));
+            let slug = tenants.iter().find(|tenant| print::at(tenant, "id") == id.as_str());
+            let slug = slug.map(|tenant| print::text(print::at(tenant, "slug")));
+            let is_all = id.parse() == Ok(windlass::admin::INSTALLATION);
+            row["tenant"] = Value::from(if is_all { "all".to_owned() } else { slug.unwrap_or(id) });
+        }
     }
 
     /// The id of a tenant given by id or slug.
@@ -90,13 +109,14 @@ impl Client {
         self.call(Method::POST, path, Some(body)).await
     }
 
-    pub(crate) async fn patch(&self, path: &str, body: Value) -> Result<Value, Failure> {
-        self.call(Method::PATCH, path, Some(body)).await
+    /// Creates something. Returns whether it is new, and the new or the existing object.
+    pub(crate) async fn create(&self, path: &str, body: Value) -> Result<(bool, Value), Failure> {
+        let (status, body) = self.exchange(Method::POST, path, Some(body)).await?;
+        Ok((status == StatusCode::CREATED, body))
     }
 
-    /// Only if the version has not changed since it was read.
-    pub(crate) async fn patch_if(&self, path: &str, version: &str, body: Value) -> Result<Value, Failure> {
-        self.exchange(Method::PATCH, path, Some(body), (!version.is_empty()).then_some(version)).await
+    pub(crate) async fn patch(&self, path: &str, body: Value) -> Result<Value, Failure> {
+        self.call(Method::PATCH, path, Some(body)).await
     }
 
     pub(crate) async fn delete(&self, path: &str) -> Result<Value, Failure> {
@@ -121,15 +141,15 @@ impl Client {
 
     /// Server-sent events, as they come: name and data.
     pub(crate) async fn events(&self, path: &str) -> Result<Events, Failure> {
-        let Response { status, chunks } = self.send(Method::GET, path, None, None).await?;
+        let Response { status, chunks } = self.send(Method::GET, path, None).await?;
         if !status.is_success() {
-            return Err(problem_failure(status, &whole(chunks).await?));
+            return Err(self.failure(status, &whole(chunks).await?));
         }
-        Ok(Events { chunks, text: BytesMut::new() })
+        Ok(Events::new(chunks))
     }
 
     async fn call(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value, Failure> {
-        self.exchange(method, path, body, None).await
+        self.exchange(method, path, body).await.map(|(_, body)| body)
     }
 
     async fn exchange(
@@ -137,38 +157,38 @@ impl Client {
         method: Method,
         path: &str,
         body: Option<Value>,
-        version: Option<&str>,
-    ) -> Result<Value, Failure> {
+    ) -> Result<(StatusCode, Value), Failure> {
         let exchange = async {
-            let Response { status, chunks } = self.send(method, path, body, version).await?;
+            let Response { status, chunks } = self.send(method, path, body).await?;
             Ok::<_, Failure>((status, whole(chunks).await?))
         };
         let (status, text) = tokio::time::timeout(CALL_TIMEOUT, exchange).await.map_err(|_| {
             Failure::new(Exit::Unreachable, format!("no response within {} s", CALL_TIMEOUT.as_secs()))
         })??;
         if !status.is_success() {
-            return Err(problem_failure(status, &text));
+            return Err(self.failure(status, &text));
         }
         if text.is_empty() {
-            return Ok(Value::Null);
+            return Ok((status, Value::Null));
         }
-        serde_json::from_slice(&text).map_err(|error| {
+        let body = serde_json::from_slice(&text).map_err(|error| {
             Failure::new(Exit::Internal, format!("the server's response to {path} is not JSON: {error}"))
-        })
+        })?;
+        Ok((status, body))
     }
 
-    async fn send(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<Value>,
-        version: Option<&str>,
-    ) -> Result<Response, Failure> {
-        let mut request = Request::builder().method(method);
-        if let Some(version) = version {
-            request = request.header(header::IF_MATCH, format!("\"{version}\""));
+    /// The failure of a call, with the tenant as it was given.
+    fn failure(&self, status: StatusCode, body: &[u8]) -> Failure {
+        let failure = problem_failure(status, body);
+        match &self.tenant {
+            Some((id, name)) => Failure { message: failure.message.replace(id, name), ..failure },
+            None => failure,
         }
-        if let Some(tenant) = &self.tenant {
+    }
+
+    async fn send(&self, method: Method, path: &str, body: Option<Value>) -> Result<Response, Failure> {
+        let mut request = Request::builder().method(method);
+        if let Some((tenant, _)) = &self.tenant {
             request = request.header("x-tenant-id", tenant);
         }
         if body.is_some() {
@@ -222,43 +242,6 @@ pub(crate) fn token(given: Option<&str>, file: Option<&Path>) -> Result<Option<S
     }
 }
 
-/// A stream of server-sent events.
-pub(crate) struct Events {
-    chunks: Chunks,
-    text: BytesMut,
-}
-
-impl Events {
-    pub(crate) async fn next(&mut self) -> Result<Option<(String, String)>, Failure> {
-        loop {
-            if let Some(end) = self.text.windows(2).position(|pair| pair == b"\n\n") {
-                let block = self.text.split_to(end + 2);
-                if let Some(event) = parse_event(&String::from_utf8_lossy(&block)) {
-                    return Ok(Some(event));
-                }
-                continue;
-            }
-            match self.chunks.next().await {
-                Some(chunk) => self.text.extend_from_slice(&chunk?),
-                None => return Ok(None),
-            }
-        }
-    }
-}
-
-/// Comments and `retry` fields alone are not events.
-fn parse_event(block: &str) -> Option<(String, String)> {
-    let field = |name: &'static str| {
-        block
-            .lines()
-            .filter_map(move |line| line.strip_prefix(name)?.strip_prefix(':'))
-            .map(|rest| rest.strip_prefix(' ').unwrap_or(rest))
-    };
-    let data: Vec<&str> = field("data").collect();
-    let name = field("event").next().unwrap_or("message").to_owned();
-    (!data.is_empty()).then(|| (name, data.join("\n")))
-}
-
 async fn whole(mut chunks: Chunks) -> Result<BytesMut, Failure> {
     let mut text = BytesMut::new();
     while let Some(chunk) = chunks.next().await {
@@ -289,6 +272,14 @@ pub(crate) fn segment(name: &str) -> String {
     url.path().trim_start_matches('/').to_owned()
 }
 
+/// Rejects an id that no job or hold can have.
+pub(crate) fn check_id(what: &str, id: &str) -> Result<(), Failure> {
+    match id.parse::<uuid::Uuid>() {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Failure::new(Exit::Missing, format!("{what} {id:?} not found: an id is a UUID"))),
+    }
+}
+
 /// The message of a problem+json response, with advice.
 fn problem_failure(status: StatusCode, body: &[u8]) -> Failure {
     let problem: Value = serde_json::from_slice(body).unwrap_or_default();
@@ -297,7 +288,10 @@ fn problem_failure(status: StatusCode, body: &[u8]) -> Failure {
     for error in problem.get("errors").and_then(Value::as_array).into_iter().flatten() {
         let (pointer, what) =
             (print::text(print::at(error, "pointer")), print::text(print::at(error, "message")));
-        message.push_str(&format!("\n  {pointer}: {what}"));
+        // The detail of a problem with one error contains it.
+        if !message.contains(&what) {
+            message.push_str(&format!("\n  {pointer}: {what}"));
+        }
     }
     let (exit, advice) = match status.as_u16() {
         401 => (
@@ -311,6 +305,9 @@ fn problem_failure(status: StatusCode, body: &[u8]) -> Failure {
             Some("use a token with a role that allows this (`windlass tokens list` shows roles)"),
         ),
         404 => (Exit::Missing, None),
+        409 if message.ends_with(" is suspended") => {
+            (Exit::Conflict, Some("`windlass tenants set TENANT --resume` ends the suspension"))
+        }
         409 | 412 => (Exit::Conflict, None),
         400 | 413 | 415 | 422 => (Exit::Usage, None),
         429 => (Exit::Unreachable, Some("wait a moment: this token has reached its rate limit")),
@@ -345,7 +342,7 @@ mod tests {
     use axum::http::StatusCode;
     use serde_json::json;
 
-    use super::{Exit, list_of, parse_event, problem_failure, segment, with_query};
+    use super::{Exit, list_of, problem_failure, segment, with_query};
 
     #[test]
     fn a_problem_keeps_the_message_of_each_field() {
@@ -354,14 +351,11 @@ mod tests {
         let failure = problem_failure(StatusCode::UNPROCESSABLE_ENTITY, body.to_string().as_bytes());
         assert_eq!(failure.exit, Exit::Usage);
         assert_eq!(failure.message, "the job is refused\n  /payload/model: is required");
+        let body = json!({"detail": "limit: must be small", "errors": [{"pointer": "?limit", "message": "must be small"}]});
+        let once = problem_failure(StatusCode::UNPROCESSABLE_ENTITY, body.to_string().as_bytes());
+        assert_eq!(once.message, "limit: must be small");
         let plain = problem_failure(StatusCode::BAD_GATEWAY, b"<html>");
         assert_eq!((plain.exit, plain.message.contains("502")), (Exit::Internal, true));
-    }
-
-    #[test]
-    fn events_have_a_name_and_data_and_comments_are_not_events() {
-        assert_eq!(parse_event("event: log\ndata: a\ndata: b\n\n"), Some(("log".into(), "a\nb".into())));
-        assert_eq!(parse_event(": still here\n\n"), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `windlass completions`.
 
-use std::io;
+use std::io::{self, Write};
 
 use clap::Args;
 use clap_complete::Shell;
@@ -17,7 +17,10 @@ pub struct Completions {
 
 impl Completions {
     pub(super) fn run(&self) -> Result<Exit, Failure> {
-        clap_complete::generate(self.shell, &mut super::tree(), "windlass", &mut io::stdout());
+        // Into memory first: the generator panics if its output is closed.
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut super::tree(), "windlass", &mut script);
+        io::stdout().write_all(&script)?;
         Ok(Exit::Success)
     }
 }

@@ -53,10 +53,11 @@ fn check(global: &Global) -> Result<Exit, Failure> {
                 for (key, location) in &locations {
                     print::line(format!("{key} from {location}"))?;
                 }
-                print::line(format!(
-                    "valid; {} settings given, the others have their defaults",
-                    locations.len()
-                ))?;
+                print::line(match locations.len() {
+                    0 => "valid; all settings have their defaults".to_owned(),
+                    1 => "valid; 1 setting given, the others have their defaults".to_owned(),
+                    given => format!("valid; {given} settings given, the others have their defaults"),
+                })?;
             }
             Ok(Exit::Success)
         }

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use super::Global;
-use super::client::Client;
+use super::client::{Client, list_of};
 use super::exit::{Exit, Failure};
 use super::print::{self, Show, at, text};
 
@@ -21,12 +21,12 @@ enum Verb {
     /// List definitions
     #[command(alias = "ls")]
     List,
-    /// Create and update definitions to match a file; fields and definitions not in the file do not change
+    /// Create and update definitions to match a file, all or none; fields and definitions not in the file do not change
     #[command(after_help = FILE_HELP)]
     Apply {
         /// A TOML or JSON file
         file: PathBuf,
-        /// Only show the changes
+        /// Only check the file and show the changes
         #[arg(long)]
         dry_run: bool,
     },
@@ -44,15 +44,6 @@ const FILE_HELP: &str = "The file, in TOML:\n  [[definitions]]\n  key = \"sync-d
 
 const PATH: &str = "/api/v1/admin/jobs/definitions";
 
-/// The change of one definition.
-struct Step {
-    key: String,
-    wanted: Map<String, Value>,
-    /// The id and version of the existing definition, and the differences: field, current value, new value.
-    existing: Option<(String, String)>,
-    differences: Vec<(String, Value, Value)>,
-}
-
 impl Definitions {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
         match &self.verb {
@@ -67,19 +58,14 @@ impl Definitions {
             }
             Verb::Diff { file } => {
                 let wanted = read(file)?;
-                let steps = plan(&global.client().await?, wanted).await?;
+                let steps = apply(&global.client().await?, wanted, true).await?;
                 report(global, &steps)?;
-                Ok(if steps.iter().all(Step::is_unchanged) { Exit::Success } else { Exit::Negative })
+                let is_same = |step: &Value| at(step, "action") == "same";
+                Ok(if steps.iter().all(is_same) { Exit::Success } else { Exit::Negative })
             }
             Verb::Apply { file, dry_run } => {
                 let wanted = read(file)?;
-                let client = global.client().await?;
-                let steps = plan(&client, wanted).await?;
-                if !dry_run {
-                    for step in &steps {
-                        step.apply(&client).await?;
-                    }
-                }
+                let steps = apply(&global.client().await?, wanted, *dry_run).await?;
                 report(global, &steps)?;
                 Ok(Exit::Success)
             }
@@ -87,57 +73,14 @@ impl Definitions {
     }
 }
 
-impl Step {
-    fn is_unchanged(&self) -> bool {
-        self.existing.is_some() && self.differences.is_empty()
-    }
-
-    async fn apply(&self, client: &Client) -> Result<(), Failure> {
-        let context =
-            |failure: Failure| Failure { message: format!("{}: {}", self.key, failure.message), ..failure };
-        match &self.existing {
-            None => {
-                client.post(PATH, Value::Object(self.wanted.clone())).await.map_err(context)?;
-            }
-            Some((id, version)) if !self.differences.is_empty() => {
-                let changes: Map<String, Value> = self
-                    .differences
-                    .iter()
-                    .map(|(field, _, wanted)| (field.clone(), wanted.clone()))
-                    .collect();
-                // Only the compared version is changed: a concurrent edit is a conflict.
-                let path = format!("{PATH}/{id}");
-                client.patch_if(&path, version, Value::Object(changes)).await.map_err(context)?;
-            }
-            Some(_) => {}
-        }
-        Ok(())
-    }
-}
-
-async fn plan(client: &Client, wanted: Vec<Map<String, Value>>) -> Result<Vec<Step>, Failure> {
-    let existing = client.all(PATH, &[]).await?;
-    let step = |wanted: Map<String, Value>| {
-        let key = wanted.get("key").map(text).unwrap_or_default();
-        let same = existing.iter().find(|known| text(at(known, "key")) == key);
-        let differences = same.map_or_else(Vec::new, |known| differences(known, &wanted));
-        Step {
-            key,
-            existing: same.map(|known| (text(at(known, "id")), text(at(known, "version")))),
-            differences,
-            wanted,
-        }
-    };
-    Ok(wanted.into_iter().map(step).collect())
-}
-
-/// The fields of the file whose current value differs.
-fn differences(known: &Value, wanted: &Map<String, Value>) -> Vec<(String, Value, Value)> {
-    let differs = |(field, value): (&String, &Value)| {
-        let existing = at(known, field);
-        (existing != value).then(|| (field.clone(), existing.clone(), value.clone()))
-    };
-    wanted.iter().filter_map(differs).collect()
+/// Returns what was done with each definition: its key, the action, and the changed fields.
+async fn apply(
+    client: &Client,
+    wanted: Vec<Map<String, Value>>,
+    dry_run: bool,
+) -> Result<Vec<Value>, Failure> {
+    let body = json!({"definitions": wanted, "dry_run": dry_run});
+    Ok(list_of(&client.post(&format!("{PATH}/apply"), body).await?))
 }
 
 fn read(path: &Path) -> Result<Vec<Map<String, Value>>, Failure> {
@@ -168,30 +111,14 @@ fn read(path: &Path) -> Result<Vec<Map<String, Value>>, Failure> {
     Ok(all)
 }
 
-fn report(global: &Global, steps: &[Step]) -> Result<(), Failure> {
-    let action = |step: &Step| match (&step.existing, step.differences.is_empty()) {
-        (None, _) => "create",
-        (Some(_), true) => "same",
-        (Some(_), false) => "update",
-    };
+fn report(global: &Global, steps: &[Value]) -> Result<(), Failure> {
     if global.json {
-        let steps: Vec<Value> = steps
-            .iter()
-            .map(|step| {
-                let changes: Map<String, Value> = step
-                    .differences
-                    .iter()
-                    .map(|(field, existing, wanted)| (field.clone(), json!({"from": existing, "to": wanted})))
-                    .collect();
-                json!({"key": step.key, "action": action(step), "changes": changes})
-            })
-            .collect();
-        return print::json(&Value::Array(steps));
+        return print::json(&Value::Array(steps.to_vec()));
     }
     for step in steps {
-        print::line(format!("{:<7} {}", action(step), step.key))?;
-        for (field, existing, wanted) in &step.differences {
-            print::line(format!("        {field}: {existing} → {wanted}"))?;
+        print::line(format!("{:<7} {}", text(at(step, "action")), text(at(step, "key"))))?;
+        for (field, change) in at(step, "changes").as_object().into_iter().flatten() {
+            print::line(format!("        {field}: {} → {}", at(change, "from"), at(change, "to")))?;
         }
     }
     Ok(())

@@ -28,7 +28,7 @@ pub struct Doctor {
 impl Doctor {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
         let sourced = global.load(&[])?;
-        let findings = windlass::setup::examine(&global.database(&sourced.configuration)?).await?;
+        let findings = windlass::setup::examine(&global.examined_database(&sourced.configuration)?).await?;
         let worst = findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Fine);
         let shown: Vec<Value> = findings
             .iter()

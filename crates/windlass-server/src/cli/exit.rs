@@ -108,7 +108,9 @@ impl fmt::Display for Failure {
 impl From<windlass::Error> for Failure {
     fn from(error: windlass::Error) -> Self {
         let exit = match &error {
-            windlass::Error::Settings { .. } | windlass::Error::ServerVersion { .. } => Exit::Usage,
+            windlass::Error::Settings { .. }
+            | windlass::Error::ServerVersion { .. }
+            | windlass::Error::SchemaVersion { .. } => Exit::Usage,
             windlass::Error::MissingRole { .. } | windlass::Error::MigrationDenied { .. } => Exit::Denied,
             windlass::Error::UnknownJob { .. } => Exit::Missing,
             windlass::Error::NotFinished { .. }

@@ -4,6 +4,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use super::Global;
+use super::client::check_id;
 use super::exit::{Exit, Failure};
 use super::print::{self, Show, at, text};
 
@@ -57,8 +58,9 @@ impl Holds {
                 // A hold on everything must be requested explicitly, not by omitting the other options.
                 if [job.is_some(), subject.is_some(), *everything].iter().filter(|given| **given).count() != 1
                 {
-                    return Err(Failure::usage("nothing to hold is given")
-                        .advise("give one of --job ID, --subject TYPE:ID and --everything"));
+                    return Err(Failure::usage(
+                        "give exactly one of --job ID, --subject TYPE:ID and --everything",
+                    ));
                 }
                 let mut body = Map::from_iter([("reason".to_owned(), json!(reason))]);
                 body.extend(job.as_ref().map(|job| ("job_id".to_owned(), json!(job))));
@@ -73,7 +75,9 @@ impl Holds {
                 if global.json { print::json(&hold)? } else { print::line(text(at(&hold, "id")))? }
             }
             Verb::Release { id } => {
-                let hold = global.client().await?.delete(&format!("{PATH}/{id}")).await?;
+                check_id("hold", id)?;
+                let hold = global.client().await?.delete(&format!("{PATH}/{id}")).await;
+                let hold = hold.map_err(|failure| global.not_found(failure, "hold", id))?;
                 if global.json { print::json(&hold)? } else { print::line(format!("{id} released"))? }
             }
         }

@@ -19,9 +19,9 @@ use super::process::{Background, Signals};
     after_help = "Examples:\n  windlass keeper --database-url postgresql://app@db/app\n  windlass keeper --once reap"
 )]
 pub struct Keeper {
-    /// Run one duty once, report what it did, and exit: promote, reap, expire, unblock, fold, prune, partition, …
-    #[arg(long, value_name = "DUTY")]
-    once: Option<String>,
+    /// Run one duty once, report what it did, and exit; an unknown name lists the duties
+    #[arg(long, value_name = "DUTY", value_parser = duty)]
+    once: Option<Duty>,
 }
 
 impl Keeper {
@@ -30,8 +30,8 @@ impl Keeper {
         crate::logs::start(&configuration.logs);
         let mut signals = Signals::new()?;
         let queue = Queue::connect_as(global.database(&configuration)?, &["windlass_keeper"]).await?;
-        if let Some(name) = &self.once {
-            return once(global, &queue, name).await;
+        if let Some(duty) = self.once {
+            return once(global, &queue, duty).await;
         }
         let mut background = Background::start(&configuration, &queue).await?;
         background.run_keeper(&queue);
@@ -42,11 +42,15 @@ impl Keeper {
     }
 }
 
-async fn once(global: &Global, queue: &Queue, name: &str) -> Result<Exit, Failure> {
-    let Some(duty) = Duty::ALL.into_iter().find(|duty| duty.as_str() == name) else {
+fn duty(name: &str) -> Result<Duty, String> {
+    Duty::ALL.into_iter().find(|duty| duty.as_str() == name).ok_or_else(|| {
         let known: Vec<&str> = Duty::ALL.iter().map(|duty| duty.as_str()).collect();
-        return Err(Failure::usage(format!("--once {name}: must be one of {}", known.join(", "))));
-    };
+        format!("must be one of {}", known.join(", "))
+    })
+}
+
+async fn once(global: &Global, queue: &Queue, duty: Duty) -> Result<Exit, Failure> {
+    let name = duty.as_str();
     let round =
         windlass::keeper::Keeper::new(queue.clone(), KeeperSettings::default()).run_once(duty).await?;
     if global.json {

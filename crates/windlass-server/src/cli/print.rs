@@ -54,7 +54,7 @@ pub(crate) enum Show {
     Plain(&'static str),
     /// The time since an instant, or until it.
     Age(&'static str),
-    /// The first line, cut to this many characters.
+    /// The headline, cut to this many characters.
     Cut(&'static str, usize),
     /// Computed from the row.
     With(fn(&Value) -> String),
@@ -141,8 +141,8 @@ pub(crate) fn span(seconds: i64) -> String {
     }
 }
 
-fn cut(text: &str, most: usize) -> String {
-    let first = text.lines().next().unwrap_or_default();
+pub(crate) fn cut(text: &str, most: usize) -> String {
+    let first = windlass::internals::headline(text);
     if first.chars().count() <= most {
         return first.to_owned();
     }

@@ -117,19 +117,26 @@ fn is_reached_by_tls(configuration: &Configuration) -> bool {
     http.tls_certificate.is_some() || http.public_url.as_ref().is_some_and(|url| url.starts_with("https://"))
 }
 
-/// Binds the configured address and serves the app on it.
-pub(crate) async fn serve(app: App, configuration: &Configuration) -> Result<Running, Failure> {
+/// Binds the configured address. Before a keeper or a worker is started, so that there is nothing to stop if it fails.
+pub(crate) async fn bind(configuration: &Configuration) -> Result<TcpListener, Failure> {
     let listen = configuration.http.listen;
-    let listener = TcpListener::bind(listen).await.map_err(|error| {
+    TcpListener::bind(listen).await.map_err(|error| {
         let failure = Failure::new(Exit::Unreachable, format!("cannot listen on {listen}: {error}"));
         match error.kind() {
             io::ErrorKind::AddrInUse => failure
                 .advise("the address is in use: choose another, or a free port with --listen 127.0.0.1:0"),
             _ => failure.advise("choose an address of this machine with --listen"),
         }
-    })?;
-    let tls = tls(configuration)?;
-    Ok(Server::start_with(app, listener, tls)?)
+    })
+}
+
+/// Serves the app on a bound address.
+pub(crate) fn serve(
+    app: App,
+    configuration: &Configuration,
+    listener: TcpListener,
+) -> Result<Running, Failure> {
+    Ok(Server::start_with(app, listener, tls(configuration)?)?)
 }
 
 fn tls(configuration: &Configuration) -> Result<Option<Arc<rustls::ServerConfig>>, Failure> {

@@ -42,8 +42,20 @@ impl Queues {
             Verb::Resume { queue } => (queue, "resume"),
         };
         let response = client.post(&format!("{PATH}/{}/{verb}", segment(queue)), json!({})).await?;
-        print::response(global.json, &response, |_| print::line(format!("{queue}: {verb}d")))
+        let exit = print::response(global.json, &response, |_| print::line(format!("{queue}: {verb}d")))?;
+        let queues = client.all(PATH, &[]).await?;
+        let listed = queues.iter().find(|listed| at(listed, "name") == queue.as_str());
+        if listed.is_none_or(|listed| is_unused(at(listed, "summary"))) {
+            print::note(format!(
+                "no job has used the queue {queue:?} yet; `windlass queues list` lists the queues"
+            ));
+        }
+        Ok(exit)
     }
+}
+
+fn is_unused(summary: &Value) -> bool {
+    summary.as_object().is_none_or(|counts| counts.values().all(|count| count.as_f64().unwrap_or(0.0) == 0.0))
 }
 
 fn show(queues: &[Value]) -> Result<(), Failure> {

@@ -97,6 +97,10 @@ fn seconds(text: &str) -> Result<Option<u64>, Failure> {
     })
 }
 
+fn behind(rule: &Value) -> String {
+    at(rule, "behind_seconds").as_f64().map(|seconds| print::span(seconds as i64)).unwrap_or_default()
+}
+
 /// The duration of a rule, in the largest unit that divides it.
 fn kept(rule: &Value) -> String {
     let Some(seconds) = at(rule, "keep_seconds").as_u64() else { return "forever".to_owned() };
@@ -130,7 +134,7 @@ fn show(retention: &Value) -> Result<(), Failure> {
             ),
             ("CHECKED", Show::Age("looked_at")),
             ("DELETED UNTIL", Show::Age("reached")),
-            ("BEHIND (S)", Show::Plain("behind_seconds")),
+            ("BEHIND", Show::With(behind)),
             ("JOBS DELETED", Show::Plain("purged")),
         ],
         "no rules: finished jobs are kept forever, events for 30 days",

@@ -42,11 +42,12 @@ impl Serve {
             windlass::migrate(&settings).await?;
         }
         let app = process::app(&configuration, settings).await?;
+        let listener = process::bind(&configuration).await?;
         let mut background = Background::start(&configuration, app.queue()).await?;
         if self.with_keeper {
             background.run_keeper(app.queue());
         }
-        let running = process::serve(app, &configuration).await?;
+        let running = process::serve(app, &configuration, listener)?;
         print::line(format!("ready: {}", process::address(&configuration, running.address())))?;
         signals.next().await;
         tracing::info!("stopping: waiting for requests to finish");

@@ -21,7 +21,11 @@ pub struct Summary {
 
 impl Summary {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
-        let summary = global.client().await?.get(path(self.all), &[]).await?;
+        let client = global.client().await?;
+        if !self.all {
+            global.note_tenant(&client).await?;
+        }
+        let summary = client.get(path(self.all), &[]).await?;
         let exit = print::response(global.json, &summary, show)?;
         // Without --tenant, a super-admin gets the default tenant, which may never have had a job.
         if !self.all && global.tenant.is_none() && is_nothing(at(&summary, "counts")) {

@@ -31,7 +31,7 @@ enum Verb {
     },
     /// Change a tenant
     #[command(after_help = "Examples:\n  windlass tenants set acme --weight 5 --max-queued 10000\n  \
-        windlass tenants set acme --suspend")]
+        windlass tenants set acme --max-queued none\n  windlass tenants set acme --suspend")]
     Set {
         /// The slug or id of the tenant
         tenant: String,
@@ -63,36 +63,53 @@ struct Settings {
     /// The share of the workers, relative to other tenants
     #[arg(long)]
     weight: Option<u16>,
-    /// The maximum number of unfinished jobs
-    #[arg(long, value_name = "JOBS")]
-    max_queued: Option<u64>,
+    /// The maximum number of unfinished jobs; `none` removes a limit
+    #[arg(long, value_name = "JOBS", value_parser = limit)]
+    max_queued: Option<Limit>,
     /// The maximum number of jobs that run at the same time
-    #[arg(long, value_name = "JOBS")]
-    max_running: Option<u32>,
+    #[arg(long, value_name = "JOBS", value_parser = limit)]
+    max_running: Option<Limit>,
     /// The maximum number of requests per minute, over all its tokens
-    #[arg(long, value_name = "REQUESTS")]
-    requests_per_minute: Option<u32>,
+    #[arg(long, value_name = "REQUESTS", value_parser = limit)]
+    requests_per_minute: Option<Limit>,
     /// The maximum number of lanes: combinations of definition, queue and priority (default 1000)
-    #[arg(long, value_name = "LANES")]
-    max_lanes: Option<u32>,
+    #[arg(long, value_name = "LANES", value_parser = limit)]
+    max_lanes: Option<Limit>,
     /// The maximum number of queue names (default 200)
-    #[arg(long, value_name = "NAMES")]
-    max_queue_names: Option<u32>,
+    #[arg(long, value_name = "NAMES", value_parser = limit)]
+    max_queue_names: Option<Limit>,
     /// The maximum number of triggers (default 1000)
-    #[arg(long, value_name = "TRIGGERS")]
-    max_triggers: Option<u32>,
+    #[arg(long, value_name = "TRIGGERS", value_parser = limit)]
+    max_triggers: Option<Limit>,
+}
+
+/// A number, or `none`: no limit, or the default.
+#[derive(Debug, Clone, Copy)]
+struct Limit(Option<u64>);
+
+impl Limit {
+    fn json(self) -> Value {
+        json!(self.0)
+    }
+}
+
+fn limit(text: &str) -> Result<Limit, String> {
+    if text == "none" {
+        return Ok(Limit(None));
+    }
+    text.parse().map(|most| Limit(Some(most))).map_err(|_| "must be a whole number, or none".to_owned())
 }
 
 impl Settings {
     fn fields(&self) -> Map<String, Value> {
         let all = [
             ("weight", self.weight.map(|weight| json!(weight))),
-            ("max_queued", self.max_queued.map(|jobs| json!(jobs))),
-            ("max_running", self.max_running.map(|jobs| json!(jobs))),
-            ("requests_per_minute", self.requests_per_minute.map(|requests| json!(requests))),
-            ("max_lanes", self.max_lanes.map(|lanes| json!(lanes))),
-            ("max_queue_names", self.max_queue_names.map(|names| json!(names))),
-            ("max_triggers", self.max_triggers.map(|triggers| json!(triggers))),
+            ("max_queued", self.max_queued.map(Limit::json)),
+            ("max_running", self.max_running.map(Limit::json)),
+            ("requests_per_minute", self.requests_per_minute.map(Limit::json)),
+            ("max_lanes", self.max_lanes.map(Limit::json)),
+            ("max_queue_names", self.max_queue_names.map(Limit::json)),
+            ("max_triggers", self.max_triggers.map(Limit::json)),
         ];
         all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
     }
@@ -109,7 +126,13 @@ impl Tenants {
                 let mut body = settings.fields();
                 body.insert("slug".to_owned(), json!(slug));
                 body.insert("name".to_owned(), json!(name.as_ref().unwrap_or(slug)));
-                client.post(PATH, Value::Object(body)).await?
+                client.post(PATH, Value::Object(body)).await.map_err(|failure| match failure.exit {
+                    Exit::Conflict => Failure {
+                        message: failure.message.replace("the slug", &format!("the slug {slug:?}")),
+                        ..failure
+                    },
+                    _ => failure,
+                })?
             }
             Verb::Set { tenant, name, settings, suspend, resume } => {
                 let mut body = settings.fields();

@@ -32,7 +32,7 @@ enum Verb {
         #[arg(long)]
         scope: Vec<String>,
         /// The token expires after this many days
-        #[arg(long, value_name = "DAYS")]
+        #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..))]
         expires_in_days: Option<u32>,
     },
     /// Create a new secret and print it; the old one stays valid for the overlap
@@ -57,7 +57,19 @@ impl Tokens {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
         let client = global.client().await?;
         match &self.verb {
-            Verb::List => print::list(global.json, client.all(PATH, &[]).await?, show),
+            Verb::List => {
+                let mut tokens = client.all(PATH, &[]).await?;
+                if !global.json {
+                    client.name_tenants(&mut tokens).await;
+                }
+                print::list(global.json, tokens, show)
+            }
+            Verb::Create { role, .. } if role == "super_admin" && global.tenant.is_some() => {
+                Err(Failure::usage(
+                    "a super_admin token gives access to all tenants, not to that of --tenant",
+                )
+                .advise("omit --tenant and WINDLASS_TENANT, or choose another role, such as tenant_admin"))
+            }
             Verb::Create { name, role, scope, expires_in_days } => {
                 let mut body =
                     Map::from_iter([("name".to_owned(), json!(name)), ("role".to_owned(), json!(role))]);
@@ -101,7 +113,7 @@ fn show(tokens: &[Value]) -> Result<(), Failure> {
             ("NAME", Show::Plain("name")),
             ("ROLE", Show::Plain("role")),
             ("SCOPES", Show::Plain("scopes")),
-            ("TENANT", Show::Plain("tenant_id")),
+            ("TENANT", Show::Plain("tenant")),
             ("CREATED", Show::Age("created_at")),
             ("EXPIRES", Show::Age("expires_at")),
             ("REVOKED", Show::Age("revoked_at")),

@@ -7,6 +7,7 @@
 mod demo;
 mod examples;
 mod handlers;
+mod private_file;
 mod token;
 
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 use clap::Args;
 use windlass::setup::embedded::{Options, Postgres};
-use windlass::{Settings, Worker};
+use windlass::{Queue, Settings, Worker};
 
 use super::Global;
 use super::exit::{Exit, Failure};
@@ -23,6 +24,7 @@ use super::process::{self, Background, Signals};
 use crate::auth::Secret;
 use crate::config::Configuration;
 use crate::server::Running;
+use private_file::DatabaseUrlFile;
 
 /// Run everything in one process, with its own Postgres and a demo.
 ///
@@ -55,9 +57,30 @@ pub struct Up {
 struct Everything {
     example: Option<examples::Running>,
     running: Running,
+    parts: Parts,
+}
+
+/// What the server is started on.
+struct Parts {
     workers: Vec<Worker>,
     background: Background,
     postgres: Option<Postgres>,
+    _url_file: Option<DatabaseUrlFile>,
+}
+
+impl Parts {
+    async fn stop(self) -> Result<(), Failure> {
+        let workers = stop_all(self.workers).await;
+        self.background.stop().await;
+        if let Some(postgres) = self.postgres {
+            postgres.stop().await?;
+        }
+        Ok(workers?)
+    }
+}
+
+async fn stop_all(workers: Vec<Worker>) -> windlass::Result<()> {
+    futures_util::future::try_join_all(workers.into_iter().map(Worker::stop)).await.map(drop)
 }
 
 impl Up {
@@ -95,41 +118,62 @@ impl Up {
     ) -> Result<Everything, Failure> {
         let (settings, postgres) = self.database(global, configuration).await?;
         windlass::migrate(&settings).await?;
+        let url_file =
+            postgres.as_ref().map(|postgres| DatabaseUrlFile::create(&self.data_dir, &postgres.url()));
+        let url_file = url_file.transpose()?;
         let app = process::app(configuration, settings).await?;
-        let queue = app.queue().clone();
         let token_file = token::ensure(&app, &self.data_dir).await?;
-
-        let mut background = Background::start(configuration, &queue).await?;
-        background.run_keeper(&queue);
-        let mut workers = Vec::new();
-        if !self.is_bare() {
-            let tenants = demo::prepare(&queue).await?;
-            let worker = demo::worker(&queue, configuration).await?;
-            background.trace(configuration, &worker);
-            background.spawn(demo::produce(queue.clone(), tenants, background.token()));
-            workers.push(worker);
-        }
-        if let Some(file) = &configuration.worker.file {
-            workers.push(super::worker::from_configuration(&queue, configuration, file).await?);
-        }
-        let running = process::serve(app, configuration).await?;
-        let address = process::address(configuration, running.address());
-        let running_example = match example {
-            None => None,
-            Some(example) => {
+        let listener = process::bind(configuration).await?;
+        let background = Background::start(configuration, app.queue()).await?;
+        let mut parts = Parts { workers: Vec::new(), background, postgres, _url_file: url_file };
+        let started = async {
+            self.start_workers(configuration, app.queue(), &mut parts).await?;
+            let running = process::serve(app, configuration, listener)?;
+            let address = process::address(configuration, running.address());
+            let start_example = |example: &examples::Example| {
                 let given = || configuration.database.url.as_ref().map_or("", Secret::expose).to_owned();
-                let around = examples::Surroundings {
+                example.start(&examples::Surroundings {
                     data_dir: &self.data_dir,
-                    database_url: &postgres.as_ref().map_or_else(given, Postgres::url),
+                    database_url: &parts.postgres.as_ref().map_or_else(given, Postgres::url),
                     address: &address,
                     token_file: &token_file,
-                };
-                Some(example.start(&around)?)
-            }
+                })
+            };
+            let running_example = example.map(start_example).transpose()?;
+            print::line(format!("ready: {address}"))?;
+            self.explain(&address, &token_file, parts.postgres.as_ref(), example);
+            Ok((running_example, running))
         };
-        print::line(format!("ready: {address}"))?;
-        self.explain(&address, &token_file, postgres.as_ref(), example);
-        Ok(Everything { example: running_example, running, workers, background, postgres })
+        match started.await {
+            Ok((example, running)) => Ok(Everything { example, running, parts }),
+            Err(failure) => {
+                // Else the workers would be listed as lost. The reason why they could not start is reported instead of
+                // one why they could not stop.
+                let _ = parts.stop().await;
+                Err(failure)
+            }
+        }
+    }
+
+    /// The keeper, the worker of the demo, and that of the worker file.
+    async fn start_workers(
+        &self,
+        configuration: &Configuration,
+        queue: &Queue,
+        parts: &mut Parts,
+    ) -> Result<(), Failure> {
+        parts.background.run_keeper(queue);
+        if !self.is_bare() {
+            let tenants = demo::prepare(queue).await?;
+            let worker = demo::worker(queue, configuration).await?;
+            parts.background.trace(configuration, &worker);
+            parts.background.spawn(demo::produce(queue.clone(), tenants, parts.background.token()));
+            parts.workers.push(worker);
+        }
+        if let Some(file) = &configuration.worker.file {
+            parts.workers.push(super::worker::from_configuration(queue, configuration, file).await?);
+        }
+        Ok(())
     }
 
     /// Without the demo.
@@ -170,6 +214,7 @@ impl Up {
         } else {
             format!(" --token-file {}", token_file.display())
         };
+        let windlass = program();
         let ours = if self.is_bare() { "default" } else { "acme" };
         let tenant = example.map_or(ours, |example| example.tenant);
         print::note(format!("the admin token is in {}", token_file.display()));
@@ -183,14 +228,14 @@ impl Up {
             print::note(format!("  2  {}", example.hint(database.as_deref())));
         } else if self.no_demo {
             print::note(format!(
-                "  2  windlass definitions apply FILE{server}{token}    (see its --help for the file)"
+                "  2  {windlass} definitions apply FILE{server}{token}    (see its --help for the file)"
             ));
         } else {
             print::note(format!(
-                "  2  windlass jobs enqueue train-keyword-models --set keywords=12 --wait --tenant {tenant}{server}{token}"
+                "  2  {windlass} jobs enqueue train-keyword-models --set keywords=12 --wait --tenant {tenant}{server}{token}"
             ));
         }
-        print::note(format!("  3  windlass jobs list --tenant {tenant}{server}{token}"));
+        print::note(format!("  3  {windlass} jobs list --tenant {tenant}{server}{token}"));
         print::note("press ctrl-C to stop");
     }
 }
@@ -206,15 +251,14 @@ impl Everything {
 
     async fn stop(self, configuration: &Configuration, signals: &mut Signals) -> Result<Exit, Failure> {
         let grace = Duration::from_secs(configuration.http.stop_seconds);
+        let Parts { workers, background, postgres, _url_file } = self.parts;
         let gracefully = async {
             if let Some(example) = self.example {
                 example.stop().await;
             }
-            let stopping = self.workers.into_iter().map(Worker::stop);
-            let workers = futures_util::future::try_join_all(stopping);
-            let ((), stopped) = tokio::join!(self.running.stop(grace), workers);
-            self.background.stop().await;
-            stopped.map(drop)
+            let ((), stopped) = tokio::join!(self.running.stop(grace), stop_all(workers));
+            background.stop().await;
+            stopped
         };
         // Dropping the rest ends it immediately; its jobs are recovered when their lease expires.
         let exit = tokio::select! {
@@ -224,7 +268,7 @@ impl Everything {
             }
             () = signals.next() => Exit::Interrupted,
         };
-        if let Some(postgres) = self.postgres {
+        if let Some(postgres) = postgres {
             tokio::select! {
                 stopped = postgres.stop() => stopped?,
                 () = signals.next() => return Ok(Exit::Interrupted),
@@ -232,6 +276,17 @@ impl Everything {
         }
         print::note("stopped; unfinished jobs stay in the database and continue with the next start");
         Ok(exit)
+    }
+}
+
+/// The name of this program for the commands that are printed: its path, unless a shell finds it by its name.
+fn program() -> String {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let own = std::env::current_exe().and_then(std::fs::canonicalize).ok();
+    let is_own = |folder: PathBuf| std::fs::canonicalize(folder.join("windlass")).ok() == own;
+    match &own {
+        Some(own) if !std::env::split_paths(&path).any(is_own) => own.display().to_string(),
+        _ => "windlass".to_owned(),
     }
 }
 

@@ -54,12 +54,18 @@ pub(super) fn show(workers: &[Value]) -> Result<(), Failure> {
             ("STATE", Show::With(state)),
             ("LAST SEEN", Show::Age("last_seen_at")),
             ("RUNNING", Show::Plain("running_count")),
-            ("DEFINITIONS", Show::Cut("definition_keys", 40)),
+            ("DEFINITIONS", Show::With(definitions)),
             ("QUEUES", Show::Plain("queues")),
             ("VERSION", Show::Plain("version")),
         ],
         "no workers; `windlass worker` starts one",
     )
+}
+
+/// The definitions; of a part of the server that runs no jobs, such as the dispatcher of pull workers, what it is.
+fn definitions(worker: &Value) -> String {
+    let keys = text(at(worker, "definition_keys"));
+    if keys.is_empty() { text(at(worker, "metadata.kind")) } else { print::cut(&keys, 40) }
 }
 
 /// In capitals if it needs attention.

@@ -9,6 +9,7 @@ use confique::meta::{Expr, FieldKind, LeafKind, Meta};
 use confique::{Config, Layer};
 use toml::de::DeTable;
 
+use super::spelling::unknown;
 use super::{Configuration, check};
 
 type Partial = <Configuration as Config>::Layer;
@@ -246,34 +247,23 @@ impl Reading {
 fn parse(leaf: &Leaf, value: &str) -> Result<Partial, String> {
     let document = format!("[{}]\n{} = {value}\n", leaf.section, leaf.name);
     toml::from_str(&document)
-        .map_err(|error| error.message().trim().lines().next().unwrap_or_default().to_owned())
+        .map_err(|error| plain(error.message().trim().lines().next().unwrap_or_default()))
+}
+
+/// The message of the parser without names of Rust types.
+fn plain(message: &str) -> String {
+    if message == "invalid socket address syntax" {
+        return "must be IP:PORT, such as 127.0.0.1:8080".to_owned();
+    }
+    let types = ["usize", "u64", "u32", "u16", "u8", "i64", "i32"];
+    match message.rsplit_once(", expected ") {
+        Some((found, kind)) if types.contains(&kind) => format!("{found}, expected a whole number"),
+        _ => message.to_owned(),
+    }
 }
 
 fn line_of(text: &str, offset: usize) -> usize {
     text[..offset.min(text.len())].matches('\n').count() + 1
-}
-
-fn unknown(what: &str, name: &str, all: &[&str]) -> String {
-    let close = all.iter().find(|known| is_close(name, known));
-    match close {
-        Some(close) => format!("unknown {what}; did you mean `{close}`?"),
-        None => format!("unknown {what}; expected one of {}", all.join(", ")),
-    }
-}
-
-/// One letter too many, too few or wrong, or two swapped; or one name within the other.
-fn is_close(given: &str, known: &str) -> bool {
-    let (given, known) = (given.to_lowercase(), known.to_lowercase());
-    if given.len() > 2 && (known.contains(&given) || given.contains(&known)) {
-        return true;
-    }
-    let (a, b): (Vec<char>, Vec<char>) = (given.chars().collect(), known.chars().collect());
-    let start = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
-    let room = a.len().min(b.len()) - start;
-    let end = a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count().min(room);
-    let (left, right) = (&a[start..a.len() - end], &b[start..b.len() - end]);
-    left.len() <= 1 && right.len() <= 1
-        || (left.len() == 2 && right.len() == 2 && left[0] == right[1] && left[1] == right[0])
 }
 
 #[cfg(test)]
@@ -281,7 +271,7 @@ mod tests {
     use std::collections::HashMap;
     use std::path::Path;
 
-    use super::{Location, Sources, is_close, leaves, load};
+    use super::{Location, Sources, leaves, load};
     use crate::config::{LogFormat, example, settings};
 
     fn file(text: &str) -> tempfile::Written {
@@ -343,10 +333,10 @@ mod tests {
         let path = file.0.display().to_string();
         let expected = [
             "WINDLASS_METRICS: metrics.enabled: ",
-            &format!("{path}:2: http.listen: "),
+            &format!("{path}:2: http.listen: must be IP:PORT, such as 127.0.0.1:8080"),
             &format!("{path}:3: http.listen_adress: unknown setting; did you mean `listen`?"),
             &format!("{path}:5: databse: unknown section; did you mean `database`?"),
-            &format!("{path}:8: worker.concurrency: "),
+            &format!("{path}:8: worker.concurrency: invalid type: string \"many\", expected a whole number"),
         ];
         assert_eq!(found.len(), expected.len(), "{found:#?}");
         for start in expected {
@@ -383,15 +373,5 @@ mod tests {
         variables.sort_unstable();
         variables.dedup();
         assert_eq!(variables.len(), leaves().count());
-    }
-
-    #[test]
-    fn similar_names_are_recognized() {
-        assert!(
-            is_close("databse", "database")
-                && is_close("lisetn", "listen")
-                && is_close("conections", "connections")
-        );
-        assert!(!is_close("colour", "listen"));
     }
 }

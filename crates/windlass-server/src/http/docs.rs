@@ -19,7 +19,7 @@ h2{margin-top:2.5rem;border-bottom:1px solid var(--line)}code,pre{font:14px/1.5 
 details{border:1px solid var(--line);border-radius:6px;margin:.5rem 0;padding:.4rem .8rem}summary{cursor:pointer}\
 .m{display:inline-block;min-width:4.2rem;font-weight:600}.p{float:right;opacity:.75}\
 table{border-collapse:collapse;width:100%}td,th{text-align:left;vertical-align:top;border-top:1px solid var(--line);padding:.25rem .5rem}\
-pre{overflow:auto;padding:.6rem;border:1px solid var(--line);border-radius:6px}";
+code{overflow-wrap:anywhere}td{overflow-wrap:anywhere}pre{overflow:auto;padding:.6rem;border:1px solid var(--line);border-radius:6px}";
 
 /// The page and its policy, built once.
 static PAGE: LazyLock<(Prebuilt, String)> = LazyLock::new(|| {
@@ -46,9 +46,21 @@ struct Reference<'a> {
     /// Without characters that HTML escapes, so its hash is that of what the browser reads.
     style: &'static str,
     version: &'a str,
-    paragraphs: Vec<&'a str>,
+    paragraphs: Vec<Vec<Span<'a>>>,
     tags: Vec<Tag<'a>>,
     schemas: Vec<Schema<'a>>,
+}
+
+/// A part of a text: code, which the document writes between backticks, or plain words.
+#[derive(Debug, PartialEq, Eq)]
+struct Span<'a> {
+    is_code: bool,
+    text: &'a str,
+}
+
+fn spans(text: &str) -> Vec<Span<'_>> {
+    let parts = text.split('`').enumerate().map(|(index, text)| Span { is_code: index % 2 == 1, text });
+    parts.filter(|span| !span.text.is_empty()).collect()
 }
 
 struct Tag<'a> {
@@ -61,7 +73,7 @@ struct Operation<'a> {
     method: String,
     permission: &'a str,
     summary: &'a str,
-    description: &'a str,
+    description: Vec<Span<'a>>,
     parameters: Vec<Parameter<'a>>,
     body: Option<&'a str>,
     example: Option<String>,
@@ -71,18 +83,18 @@ struct Operation<'a> {
 struct Parameter<'a> {
     name: &'a str,
     place: &'a str,
-    description: &'a str,
+    description: Vec<Span<'a>>,
 }
 
 struct Response<'a> {
     status: &'a str,
-    description: &'a str,
+    description: Vec<Span<'a>>,
     schema: Option<&'a str>,
 }
 
 struct Schema<'a> {
     name: &'a str,
-    description: &'a str,
+    description: Vec<Span<'a>>,
     text: String,
 }
 
@@ -101,12 +113,12 @@ fn render(document: &Value) -> askama::Result<String> {
     let reference = Reference {
         style: STYLE,
         version: text(&document["info"]["version"]),
-        paragraphs: text(&document["info"]["description"]).split("\n\n").collect(),
+        paragraphs: text(&document["info"]["description"]).split("\n\n").map(spans).collect(),
         tags,
         schemas: members(&document["components"]["schemas"])
             .map(|(name, schema)| Schema {
                 name,
-                description: text(&schema["description"]),
+                description: spans(text(&schema["description"])),
                 text: pretty(schema),
             })
             .collect(),
@@ -120,11 +132,11 @@ fn operation<'a>(path: &'a str, method: &str, operation: &'a Value, document: &V
     let parameter = |parameter: &'a Value| Parameter {
         name: text(&parameter["name"]),
         place: text(&parameter["in"]),
-        description: text(&parameter["description"]),
+        description: spans(text(&parameter["description"])),
     };
     let response = |(status, response): (&'a str, &'a Value)| Response {
         status,
-        description: text(&response["description"]),
+        description: spans(text(&response["description"])),
         schema: members(&response["content"]).find_map(|(_, content)| reference(&content["schema"])),
     };
     Operation {
@@ -132,7 +144,7 @@ fn operation<'a>(path: &'a str, method: &str, operation: &'a Value, document: &V
         method: method.to_uppercase(),
         permission: text(&operation["x-permission"]),
         summary: text(&operation["summary"]),
-        description: text(&operation["description"]),
+        description: spans(text(&operation["description"])),
         parameters: operation["parameters"].as_array().into_iter().flatten().map(parameter).collect(),
         body,
         example: example.filter(|example| !example.is_null()).map(pretty),

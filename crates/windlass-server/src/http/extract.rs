@@ -122,7 +122,7 @@ pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
     serde_path_to_error::deserialize(&mut from).map_err(|error| {
         let mut pointer: String = error.path().iter().map(pointer_part).collect();
         let message = without_place(&error.inner().to_string());
-        let named = ["unknown field `", "duplicate field `"];
+        let named = ["unknown field `", "duplicate field `", "missing field `"];
         if let Some(field) = named.iter().find_map(|before| quoted_after(&message, before)) {
             let part = format!("/{field}");
             if !pointer.ends_with(&part) {
@@ -197,7 +197,9 @@ pub(crate) fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
             .strip_prefix("Failed to deserialize query string: ")
             .and_then(|rest| rest.split(": ").next())
             .filter(|name| !name.contains(' '));
-        Problem::invalid(format!("?{}", name.unwrap_or_default()), message)
+        let name = name.unwrap_or_default();
+        let message = message.strip_prefix(&format!("{name}: ")).unwrap_or(&message);
+        Problem::invalid(format!("?{name}"), message)
     })
 }
 

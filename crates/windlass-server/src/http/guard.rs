@@ -192,7 +192,7 @@ async fn check(
     route.app.rates().check(caller, route.app.options().requests_per_minute, requests_per_minute)?;
     tenant_of(&route.app, request, caller).await?;
     if !caller.may(route.permission) {
-        let detail = format!("requires the permission {}", route.permission.as_str());
+        let detail = route.permission.required();
         return Err(Problem::of(ProblemKind::Forbidden, detail));
     }
     Ok(())

@@ -87,7 +87,7 @@ impl ProblemKind {
             Self::MethodNotAllowed => "method-not-allowed",
             Self::RequestTimeout => "request-timeout",
             Self::Conflict => "conflict",
-            Self::LeaseLost => "lease_lost",
+            Self::LeaseLost => "lease-lost",
             Self::PreconditionFailed => "precondition-failed",
             Self::BodyTooLarge => "body-too-large",
             Self::UnsupportedMediaType => "unsupported-media-type",
@@ -249,16 +249,21 @@ impl From<Error> for Problem {
             Error::Refused { field, pointer, message } => {
                 Self::invalid(format!("/{}{}", field.replace('.', "/"), pointer.unwrap_or_default()), message)
             }
+            Error::PayloadRefused { faults } => {
+                let fault = |(pointer, message)| Fault { pointer: format!("/payload{pointer}"), message };
+                let errors = faults.into_iter().map(fault).collect();
+                Self { errors, ..Self::of(ProblemKind::Invalid, text) }
+            }
             Error::UnknownDefinition { .. } | Error::InactiveDefinition { .. } => {
                 Self::invalid("/definition_key", text)
             }
             Error::TooManyLanes { field, message } => Self::invalid(format!("/{field}"), message),
             // It stays so until somebody deletes a trigger or raises the limit.
             Error::TooManyTriggers { .. } => Self::of(ProblemKind::QuotaReached, text).retry_after(60),
-            Error::TenantRefused { .. } => Self::of(ProblemKind::Forbidden, text),
             Error::UnknownJob { .. } => Self::not_found("job"),
             Error::Unknown { what } => Self::not_found(what),
-            Error::IdempotencyConflict { .. }
+            Error::TenantRefused { .. }
+            | Error::IdempotencyConflict { .. }
             | Error::RequestKeyTaken { .. }
             | Error::DedupeSlotTaken { .. }
             | Error::NotFinished { .. }

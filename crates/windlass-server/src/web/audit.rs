@@ -1,13 +1,16 @@
-//! The audit log: who did what, newest first.
+//! The audit trail: who did what, newest first.
+
+use std::collections::HashMap;
 
 use askama::Template;
 use axum::extract::State as FromState;
 use serde::Deserialize;
-use serde_json::Value;
-use windlass::admin::{AuditEntry, AuditQuery};
+use uuid::Uuid;
+use windlass::admin::{AuditEntry, AuditQuery, Reading};
 
 use super::asked::Query;
 use super::frame::{Frame, Section};
+use super::job::pretty;
 use super::page::{Page, page};
 use super::query::encode_into;
 use super::viewer::Viewer;
@@ -26,8 +29,11 @@ struct AuditPage {
 struct AuditRow {
     at: When,
     entry: AuditEntry,
+    /// The name of the actor, and the address of its other entries.
+    actor: String,
+    actor_href: String,
     /// The values before and after the action.
-    change: String,
+    change: Vec<(&'static str, String)>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -56,6 +62,7 @@ pub(crate) async fn list(
         .outcome(given(&search.outcome))
         .before(search.before);
     let (entries, has_more) = looking.audit(&query).await?;
+    let names = names(&looking, viewer.caller.tenant(), &entries).await?;
     looking.end().await?;
     let now = frame.now;
     let next = entries.last().filter(|_| has_more).map(|last| {
@@ -67,17 +74,50 @@ pub(crate) async fn list(
         encode_into(&mut address, &search.outcome);
         format!("{address}&before={}", last.id)
     });
-    let row = |entry: AuditEntry| AuditRow { at: When::new(entry.at, now), change: change(&entry), entry };
+    let row = |entry: AuditEntry| {
+        let mut actor_href = "/ui/audit?actor=".to_owned();
+        encode_into(&mut actor_href, &entry.actor);
+        AuditRow {
+            at: When::new(entry.at, now),
+            actor: names.get(&entry.actor).unwrap_or(&entry.actor).clone(),
+            actor_href,
+            change: change(&entry),
+            entry,
+        }
+    };
     page(&AuditPage { rows: entries.into_iter().map(row).collect(), search, next, frame })
 }
 
-fn change(entry: &AuditEntry) -> String {
-    let parts = [("before", entry.before.as_ref()), ("after", entry.after.as_ref())];
-    let text: Vec<String> =
-        parts.into_iter().filter_map(|(name, value)| Some(format!("{name}: {}", compact(value?)))).collect();
-    text.join("\n")
+/// The email addresses of the tenant's members and the names of tokens, by the actors of these entries. Others are shown by their
+/// ids.
+async fn names(
+    looking: &Reading,
+    tenant: Uuid,
+    entries: &[AuditEntry],
+) -> windlass::Result<HashMap<String, String>> {
+    let members = looking.members(tenant).await?;
+    let mut names: HashMap<String, String> =
+        members.into_iter().map(|member| (format!("user:{}", member.user_id), member.email)).collect();
+    for entry in entries {
+        if let Some(id) = entry.actor.strip_prefix("token:")
+            && !names.contains_key(&entry.actor)
+        {
+            let name = looking.token_name(id).await?.map(|name| format!("token {name}"));
+            names.insert(entry.actor.clone(), name.unwrap_or_else(|| entry.actor.clone()));
+        }
+    }
+    Ok(names)
 }
 
-fn compact(value: &Value) -> String {
-    value.to_string().chars().take(600).collect()
+/// The number of characters of a value that are shown. It keeps the page small.
+const MAX_SHOWN: usize = 1000;
+
+fn change(entry: &AuditEntry) -> Vec<(&'static str, String)> {
+    let parts = [("Before", entry.before.as_ref()), ("After", entry.after.as_ref())];
+    let shown = |(name, value): (&'static str, Option<_>)| {
+        let text = pretty(value?);
+        let start: String = text.chars().take(MAX_SHOWN).collect();
+        Some((name, if start.len() < text.len() { start + "\n…" } else { start }))
+    };
+    parts.into_iter().filter_map(shown).collect()
 }

@@ -87,7 +87,12 @@ pub(crate) fn cards(summary: &Summary, facts: &Facts, href: impl Fn(State) -> St
     let (failing, tone) = match failed {
         0 => ("no failed attempts in 1 h".to_owned(), ""),
         some => (
-            format!("{} attempts in 1 h, {}", grouped(some), percent(rate)),
+            format!(
+                "{} failed {} in 1 h ({})",
+                grouped(some),
+                if some == 1 { "attempt" } else { "attempts" },
+                percent(rate)
+            ),
             match rate {
                 many if many >= MANY_FAIL => "bad",
                 some if some >= SOME_FAIL => "slow",
@@ -102,7 +107,7 @@ pub(crate) fn cards(summary: &Summary, facts: &Facts, href: impl Fn(State) -> St
     };
     let waits = Card {
         key: "wait",
-        name: "Wait (p95)",
+        name: "Queue wait (p95)",
         shape: "clock",
         value: facts.p95_wait.map_or_else(|| "–".to_owned(), span),
         beside: "enqueue to first start".to_owned(),

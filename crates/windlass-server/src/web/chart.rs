@@ -14,6 +14,7 @@ pub(crate) use distribution::{Unit, distribution, percentile};
 pub(crate) use scatter::{Dot, scatter};
 pub(crate) use spark::{spark, trend};
 
+use super::cards::grouped;
 use super::html::{Html, escape};
 
 /// The coordinate system of the drawing; the stylesheet scales it.
@@ -66,7 +67,7 @@ pub(crate) fn short(count: f64) -> String {
         format!("{}{unit}", text.trim_end_matches(".0"))
     };
     match count {
-        small if small < 10_000.0 => say(small.round(), ""),
+        small if small < 10_000.0 => grouped(small.round() as i64),
         thousands if thousands < 1_000_000.0 => say(thousands / 1000.0, "k"),
         millions => say(millions / 1_000_000.0, "M"),
     }

@@ -6,6 +6,7 @@ use askama::Template;
 use axum::extract::State as FromState;
 use uuid::Uuid;
 use windlass::admin::{DEAD_LETTERS_SEEN, ErrorGroup};
+use windlass::internals::headline;
 use windlass::job::{Filter, State};
 
 use super::act::{Verb, all};
@@ -63,7 +64,7 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page
     let now = frame.now;
     let group = |group: ErrorGroup| Group {
         mark: mark(&group),
-        headline: group.example.lines().next().unwrap_or_default().chars().take(160).collect(),
+        headline: headline(&group.example).chars().take(160).collect(),
         example: group.example.chars().take(MAX_ERROR).collect(),
         count: group.jobs.len(),
         count_words: if group.jobs.len() == 1 {

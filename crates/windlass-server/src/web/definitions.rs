@@ -7,9 +7,9 @@ use uuid::Uuid;
 use windlass::admin::Reach;
 
 use super::asked::Id;
-use super::form::{Form, Shown};
+use super::form::{Form, Shown, Wrong};
 use super::frame::{Frame, Section};
-use super::page::{Page, PageProblem, back, page, sentence};
+use super::page::{Page, PageProblem, back, page};
 use super::posted::Posted;
 use super::viewer::Viewer;
 use super::when::{When, span};
@@ -69,6 +69,20 @@ struct DefinitionPage {
     keep_failed: String,
 }
 
+/// The fields of the form, by their names in the API.
+const FIELDS: [(&str, &str); 10] = [
+    ("key", "key"),
+    ("description", "description"),
+    ("arg_schema", "arg_schema"),
+    ("queue", "queue"),
+    ("priority", "priority"),
+    ("timeout_seconds", "timeout_seconds"),
+    ("max_attempts", "max_attempts"),
+    ("keep_succeeded", "keep_succeeded"),
+    ("keep_failed", "keep_failed"),
+    ("retention", "keep_failed"),
+];
+
 /// `GET /ui/definitions/new`
 pub(crate) async fn new(FromState(app): FromState<App>, viewer: Viewer) -> Page {
     let blank = json!({"key": "", "description": "", "queue": "default", "priority": 100, "timeout_seconds": 3600, "max_attempts": 3,
@@ -84,7 +98,7 @@ pub(crate) async fn edit(FromState(app): FromState<App>, viewer: Viewer, Id(id):
     show(&app, &viewer, Some(id), &definition, None).await
 }
 
-async fn show(app: &App, viewer: &Viewer, id: Option<Uuid>, shown: &Value, wrong: Option<String>) -> Page {
+async fn show(app: &App, viewer: &Viewer, id: Option<Uuid>, shown: &Value, wrong: Option<Wrong>) -> Page {
     let frame = viewer.frame(app, Section::Definitions).await?;
     let kept = |state: &str| {
         shown["retention"][state].as_f64().map(|seconds| (seconds / 86400.0).to_string()).unwrap_or_default()
@@ -97,7 +111,7 @@ async fn show(app: &App, viewer: &Viewer, id: Option<Uuid>, shown: &Value, wrong
             list: "Definitions",
             list_href: "/ui/definitions",
             action: id.map_or_else(|| "/ui/definitions/new".to_owned(), |id| format!("/ui/definitions/{id}")),
-            save: if id.is_some() { "Save definition" } else { "Create definition" },
+            save: Some(if id.is_some() { "Save definition" } else { "Create definition" }),
             wrong,
         },
         is_new: id.is_none(),
@@ -129,7 +143,7 @@ async fn save(app: &App, viewer: &Viewer, id: Option<Uuid>, posted: &Posted) -> 
         Ok(key) => Ok(back("/ui/definitions", "succeeded", format!("Saved definition {key}."))),
         Err(PageProblem(problem)) if problem.kind.is_correctable() => {
             let typed = typed(posted);
-            show(app, viewer, id, &typed, Some(sentence(&problem.detail))).await
+            show(app, viewer, id, &typed, Some(Wrong::of(&problem, &FIELDS))).await
         }
         Err(problem) => Err(problem),
     }
@@ -187,7 +201,7 @@ fn fields(posted: &Posted, is_new: bool) -> Result<Map<String, Value>, Problem> 
     set("is_active", Value::from(posted.get("is_active").is_some()));
     let schema = posted.text("arg_schema").unwrap_or("{}");
     let schema: Value = serde_json::from_str(schema)
-        .map_err(|error| Problem::invalid("/arg_schema", format!("must be JSON: {error}")))?;
+        .map_err(|error| Problem::invalid("/arg_schema", format!("must be valid JSON: {error}")))?;
     set("arg_schema", schema);
     for name in ["priority", "timeout_seconds", "max_attempts"] {
         if let Some(text) = posted.text(name) {

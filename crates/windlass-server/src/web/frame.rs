@@ -50,7 +50,7 @@ impl Section {
             Self::Tenants => ("/ui/tenants", "tenants", "Tenants"),
             Self::Members => ("/ui/members", "members", "Members"),
             Self::Tokens => ("/ui/tokens", "tokens", "Tokens"),
-            Self::Audit => ("/ui/audit", "audit", "Audit log"),
+            Self::Audit => ("/ui/audit", "audit", "Audit trail"),
             Self::Other => ("/ui/jobs", "jobs", ""),
         }
     }

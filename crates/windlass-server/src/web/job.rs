@@ -7,6 +7,7 @@ use axum::response::IntoResponse as _;
 use jiff::Timestamp;
 use serde_json::Value;
 use uuid::Uuid;
+use windlass::internals::headline;
 use windlass::job::{Attempt, Filter, Job, LogChunk, LogPosition, State};
 
 use super::asked::Id;
@@ -206,7 +207,8 @@ fn facts(job: &Job) -> Vec<Fact> {
         fact("Queue", job.queue.clone(), false),
         fact(
             "Source",
-            job.source.clone() + &job.source_ref.as_ref().map(|from| format!(" {from}")).unwrap_or_default(),
+            source_words(&job.source).to_owned()
+                + &job.source_ref.as_ref().map(|from| format!(" {from}")).unwrap_or_default(),
             false,
         ),
         fact("Priority", job.priority.to_string(), true),
@@ -278,11 +280,21 @@ fn steps(job: &Job, attempts: &[Attempt], log: &[LogChunk], now: Timestamp) -> V
     steps
 }
 
+/// The source in words; the filter of the list uses its name.
+fn source_words(source: &str) -> &str {
+    match source {
+        "manual" => "manual (a person or an application)",
+        "system" => "system (another job)",
+        other => other,
+    }
+}
+
 fn by(source: &str) -> String {
     match source {
-        "manual" => "manually or through the API".to_owned(),
+        "manual" => "by a person or an application".to_owned(),
         "event" => "by an event".to_owned(),
         "schedule" => "by a schedule".to_owned(),
+        "system" => "by another job".to_owned(),
         other => format!("by {other}"),
     }
 }
@@ -334,14 +346,35 @@ fn view(attempt: &Attempt, log: &[LogChunk], (longest, most): (f64, usize), now:
         },
         share: seconds.map_or(0, |seconds| (seconds / longest * 100.0).clamp(1.0, 100.0) as u32),
         facts: facts.join(", "),
-        error: attempt.error_text.clone().map(|text| text.chars().take(most / 4).collect()),
+        error: attempt.error_text.as_deref().map(|text| shown_error(text, most / 4)),
         stdout,
         stderr: tail(attempt.stderr_tail.as_deref(), most),
         is_followed: is_running,
     }
 }
 
+/// A long error is cut. If that would cut off the line that tells it apart, only that line is shown.
+fn shown_error(error: &str, most: usize) -> String {
+    let start: String = error.trim_end().chars().take(most).collect();
+    let line = headline(error);
+    if start.contains(line) { start } else { line.chars().take(most).collect() }
+}
+
 fn tail(text: Option<&str>, most: usize) -> String {
     let text = text.unwrap_or_default();
     text[text.ceil_char_boundary(text.len().saturating_sub(most))..].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shown_error;
+
+    #[test]
+    fn a_cut_traceback_still_shows_its_exception() {
+        let trace =
+            "Traceback (most recent call last):\n  File \"w.py\", line 3, in run\n    f()\nKeyError: 'a'\n";
+        assert_eq!(shown_error(trace, 2000), trace.trim_end());
+        assert_eq!(shown_error(trace, 50), "KeyError: 'a'");
+        assert_eq!(shown_error("one\ntwo", 5), "one\nt");
+    }
 }

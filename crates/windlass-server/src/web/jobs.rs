@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Redirect};
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 use windlass::admin::{Activity, Run};
+use windlass::internals::headline;
 use windlass::job::{Counts, Job, State};
 
 use super::asked::Query;
@@ -328,7 +329,7 @@ pub(crate) fn rows(jobs: &[Job], now: Timestamp, may_act: bool) -> Vec<Row> {
             }
             (_, Some((kind, id))) => Some(format!("{kind} {id}")),
             _ if job.status.is_terminal() => {
-                job.last_error.as_ref().and_then(|error| error.lines().next()).map(str::to_owned)
+                job.last_error.as_deref().map(|error| headline(error).to_owned())
             }
             _ => None,
         };
@@ -342,7 +343,10 @@ pub(crate) fn rows(jobs: &[Job], now: Timestamp, may_act: bool) -> Vec<Row> {
             source: job.source.clone(),
             attempts: format!("{}/{}", job.attempt_count, job.max_attempts),
             queued: When::new(job.queued_at, now),
-            started: job.last_started_at.map(|at| When::new(at, now)),
+            started: match job.status {
+                State::Scheduled => Some(When::new(job.scheduled_for, now)),
+                _ => job.last_started_at.map(|at| When::new(at, now)),
+            },
             finished: job.finished_at.map(|at| When::new(at, now)),
             duration: seconds.map(|seconds| Duration { words: span(seconds), share }),
             worker: job.claimed_by_worker.as_ref().map(|name| (brief(name), name.clone())),

@@ -7,7 +7,7 @@ use windlass::admin::Member;
 use windlass::internals::Invitation;
 
 use super::asked::Query;
-use super::form::{Form, Shown};
+use super::form::{Form, Shown, Wrong};
 use super::frame::{Frame, Section};
 use super::page::{Page, back, page, sentence};
 use super::posted::Posted;
@@ -110,12 +110,16 @@ struct InvitePage {
 /// How long an invitation is valid.
 const DAYS: [(&str, &str); 3] = [("1", "1 day"), ("7", "7 days"), ("30", "30 days")];
 
+/// The fields of the form, by their names in the API.
+const FIELDS: [(&str, &str); 4] =
+    [("email", "email"), ("role", "role"), ("days", "days"), ("expires_in_seconds", "days")];
+
 /// `GET /ui/members/new`
 pub(crate) async fn new(FromState(app): FromState<App>, viewer: Viewer) -> Page {
     show(&app, &viewer, &Posted::default(), None).await
 }
 
-async fn show(app: &App, viewer: &Viewer, typed: &Posted, wrong: Option<String>) -> Page {
+async fn show(app: &App, viewer: &Viewer, typed: &Posted, wrong: Option<Wrong>) -> Page {
     let frame = viewer.frame(app, Section::Members).await?;
     let may_give = |role: &str| {
         MemberRole::named(role).is_ok_and(|role| viewer.caller.check_grant(role.role(), None).is_ok())
@@ -129,7 +133,7 @@ async fn show(app: &App, viewer: &Viewer, typed: &Posted, wrong: Option<String>)
             list: "Members",
             list_href: "/ui/members",
             action: "/ui/members/new".to_owned(),
-            save: "Create invitation",
+            save: Some("Create invitation"),
             wrong,
         },
         frame,
@@ -145,7 +149,7 @@ pub(crate) async fn create(FromState(app): FromState<App>, viewer: Viewer, poste
             shown_once(&app, &viewer, "Invitation", words, link).await
         }
         Err(problem) if problem.kind.is_correctable() => {
-            show(&app, &viewer, &posted, Some(sentence(&problem.detail))).await
+            show(&app, &viewer, &posted, Some(Wrong::of(&problem, &FIELDS))).await
         }
         Err(problem) => Err(problem.into()),
     }

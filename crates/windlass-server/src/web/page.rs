@@ -7,6 +7,7 @@ use axum::response::{Html, IntoResponse, Redirect, Response};
 use super::assets;
 use super::flash;
 use super::frame::Flash;
+use crate::auth::Permission;
 use crate::http::{Problem, ProblemKind};
 
 /// Only our own stylesheet, script and images; nothing inline; no other site can embed our pages or receive our forms.
@@ -110,7 +111,7 @@ pub(crate) fn dead_link(problem: Problem, theme: Option<&'static str>) -> Respon
 
 fn drawn(problem: Problem, theme: Option<&'static str>, is_link: bool) -> Response {
     let status = problem.kind.status();
-    let (advice, may_retry) = if is_link { ("", false) } else { advice(problem.kind) };
+    let (advice, may_retry) = if is_link { ("", false) } else { advice(&problem) };
     let template = ProblemPage {
         theme,
         css: assets::css_address(),
@@ -150,9 +151,17 @@ const fn title(kind: ProblemKind) -> &'static str {
     }
 }
 
+/// The detail of the problem of an address that no page has.
+pub(crate) const NO_PAGE: &str = "there is no page at this address";
+
 /// What to do about the problem, and whether a retry may help.
-const fn advice(kind: ProblemKind) -> (&'static str, bool) {
-    match kind {
+fn advice(problem: &Problem) -> (&'static str, bool) {
+    match problem.kind {
+        ProblemKind::NotFound if problem.detail == NO_PAGE => ("", false),
+        // No tenant admin can grant this permission.
+        ProblemKind::Forbidden if problem.detail == Permission::Administer.required() => {
+            ("Only super-admins can open this page.", false)
+        }
         ProblemKind::NotFound => ("It may have been deleted, or it may belong to another tenant.", false),
         ProblemKind::Forbidden => {
             ("Ask a tenant admin for a role with this permission, or switch tenants.", false)

@@ -1,10 +1,14 @@
 //! One sentence about the state of a job.
 
 use jiff::Timestamp;
+use windlass::internals::headline;
 use windlass::job::{Attempt, Job, State};
 
 use super::when::{When, seconds_between, span};
 use super::worker_name::brief;
+
+/// The number of characters of an error in the sentence.
+const MAX_ERROR: usize = 160;
 
 /// `attempts`: oldest first.
 pub(crate) fn sentence(job: &Job, attempts: &[Attempt], now: Timestamp) -> String {
@@ -74,7 +78,13 @@ fn because(job: &Job, last: Option<&Attempt>) -> String {
         ("timeout", _) => " because the last attempt timed out".to_owned(),
         ("lost", _) => " because the last attempt lost its lease".to_owned(),
         (_, Some(code)) => format!(" because the last attempt exited with code {code}"),
-        ("failed", None) => " because the last attempt failed".to_owned(),
+        ("failed", None) => match last.error_text.as_deref().map(headline).filter(|line| !line.is_empty()) {
+            Some(line) => {
+                let line: String = line.chars().take(MAX_ERROR).collect();
+                format!(" because the last attempt failed: {}", line.trim_end_matches('.'))
+            }
+            None => " because the last attempt failed".to_owned(),
+        },
         _ => reason(job),
     }
 }

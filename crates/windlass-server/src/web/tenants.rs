@@ -9,9 +9,9 @@ use windlass::admin::{Reach, Tenant};
 
 use super::asked::{Id, Query};
 use super::cards::grouped;
-use super::form::{Form, Shown};
+use super::form::{Form, Shown, Wrong};
 use super::frame::{Frame, Section, TenantName};
-use super::page::{Page, back, page, sentence};
+use super::page::{Page, back, page};
 use super::posted::Posted;
 use super::query::encode_into;
 use super::viewer::{SWITCHER, Viewer};
@@ -144,6 +144,20 @@ struct TenantHead {
     state: State,
 }
 
+/// The fields of the form, by their names in the API.
+const FIELDS: [(&str, &str); 10] = [
+    ("name", "name"),
+    ("slug", "slug"),
+    ("status", "status"),
+    ("weight", "weight"),
+    ("max_queued", "max_queued"),
+    ("max_running", "max_running"),
+    ("requests_per_minute", "requests_per_minute"),
+    ("max_lanes", "max_lanes"),
+    ("max_queue_names", "max_queue_names"),
+    ("max_triggers", "max_triggers"),
+];
+
 const STATES: [(&str, &str); 2] =
     [("active", "Active"), ("suspended", "Suspended: accepts and runs no jobs")];
 
@@ -165,7 +179,7 @@ async fn show(
     viewer: &Viewer,
     tenant: Option<&Tenant>,
     shown: Shown,
-    wrong: Option<String>,
+    wrong: Option<Wrong>,
 ) -> Page {
     let frame = viewer.frame(app, Section::Tenants).await?;
     let head = |tenant: &Tenant| TenantHead {
@@ -180,7 +194,7 @@ async fn show(
         list_href: "/ui/tenants",
         action: tenant
             .map_or_else(|| "/ui/tenants/new".to_owned(), |tenant| format!("/ui/tenants/{}", tenant.id)),
-        save: if tenant.is_some() { "Save tenant" } else { "Create tenant" },
+        save: Some(if tenant.is_some() { "Save tenant" } else { "Create tenant" }),
         wrong,
     };
     page(&TenantPage { frame, form, shown, tenant: tenant.map(head) })
@@ -226,7 +240,7 @@ pub(crate) async fn create(FromState(app): FromState<App>, viewer: Viewer, poste
     match made.await {
         Ok(tenant) => Ok(back("/ui/tenants", "succeeded", format!("Created tenant {}.", tenant.name))),
         Err(problem) if problem.kind.is_correctable() => {
-            show(&app, &viewer, None, Shown::typed(&posted), Some(sentence(&problem.detail))).await
+            show(&app, &viewer, None, Shown::typed(&posted), Some(Wrong::of(&problem, &FIELDS))).await
         }
         Err(problem) => Err(problem.into()),
     }
@@ -254,7 +268,7 @@ pub(crate) async fn change(
     match changed.await {
         Ok(tenant) => Ok(back("/ui/tenants", "succeeded", format!("Saved tenant {}.", tenant.name))),
         Err(problem) if problem.kind.is_correctable() => {
-            let wrong = Some(sentence(&problem.detail));
+            let wrong = Some(Wrong::of(&problem, &FIELDS));
             show(&app, &viewer, Some(&before), Shown::typed(&posted), wrong).await
         }
         Err(problem) => Err(problem.into()),

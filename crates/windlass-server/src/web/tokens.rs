@@ -7,15 +7,16 @@ use windlass::admin::INSTALLATION;
 use windlass::internals::{NewToken, Token};
 
 use super::asked::Query;
-use super::form::{Form, Shown};
+use super::form::{Form, Shown, Wrong};
 use super::frame::{Frame, Section};
 use super::mark::Mark;
-use super::page::{Page, back, page, sentence};
+use super::page::{Page, back, page};
 use super::posted::Posted;
 use super::query::instant;
 use super::search::{Search, Searched};
 use super::viewer::Viewer;
 use super::when::When;
+use crate::api::admin::tokens::check_future;
 use crate::auth::{Kind, Role, TokenSecret};
 use crate::http::{App, Problem, ProblemKind};
 
@@ -69,7 +70,7 @@ pub(crate) async fn list(
             permissions: token
                 .scopes
                 .as_ref()
-                .map_or_else(|| "All scopes of its role".to_owned(), |scopes| scopes.join(", ")),
+                .map_or_else(|| "All permissions of its role".to_owned(), |scopes| scopes.join(", ")),
             used: token.last_used_at.map(|at| When::new(at, now)),
             expires: token.expires_at.map(|at| When::new(at, now)),
             may_revoke: !is_revoked && !is_over && viewer.caller.check_revoke(token).is_ok(),
@@ -100,12 +101,16 @@ const ROLES: [(&str, &str); 5] = [
     ("super_admin", "Super-admin: full access to all tenants"),
 ];
 
+/// The fields of the form, by their names in the API.
+const FIELDS: [(&str, &str); 4] =
+    [("name", "name"), ("role", "role"), ("expires", "expires"), ("expires_at", "expires")];
+
 /// `GET /ui/tokens/new`
 pub(crate) async fn new(FromState(app): FromState<App>, viewer: Viewer) -> Page {
     show(&app, &viewer, &Posted::default(), None).await
 }
 
-async fn show(app: &App, viewer: &Viewer, typed: &Posted, wrong: Option<String>) -> Page {
+async fn show(app: &App, viewer: &Viewer, typed: &Posted, wrong: Option<Wrong>) -> Page {
     let frame = viewer.frame(app, Section::Tokens).await?;
     let may_give = |role: &str| role.parse().is_ok_and(|role| viewer.caller.check_grant(role, None).is_ok());
     page(&NewTokenPage {
@@ -116,7 +121,7 @@ async fn show(app: &App, viewer: &Viewer, typed: &Posted, wrong: Option<String>)
             list: "Tokens",
             list_href: "/ui/tokens",
             action: "/ui/tokens/new".to_owned(),
-            save: "Create token",
+            save: Some("Create token"),
             wrong,
         },
         frame,
@@ -128,7 +133,7 @@ pub(crate) async fn create(FromState(app): FromState<App>, viewer: Viewer, poste
     match make(&app, &viewer, &posted).await {
         Ok((token, secret)) => made(&app, &viewer, &token, &secret).await,
         Err(problem) if problem.kind == ProblemKind::Invalid => {
-            show(&app, &viewer, &posted, Some(sentence(&problem.detail))).await
+            show(&app, &viewer, &posted, Some(Wrong::of(&problem, &FIELDS))).await
         }
         Err(problem) => Err(problem.into()),
     }
@@ -149,6 +154,7 @@ async fn make(app: &App, viewer: &Viewer, posted: &Posted) -> Result<(Token, Tok
         .transpose()
         .map_err(|wrong| Problem::invalid("/expires", wrong))?;
     caller.check_grant(role, None)?;
+    check_future(expires_at)?;
     caller.check_expiry(expires_at)?;
     let (tenant, kind) = match role {
         Role::SuperAdmin => (INSTALLATION, Kind::Admin),

@@ -185,7 +185,7 @@ pub(crate) async fn act(FromState(app): FromState<App>, viewer: Viewer, posted: 
             let fired = match acting.run_trigger(id, None).await {
                 Ok(fired) => fired,
                 // The template of an event trigger may need an event; the message names the missing field.
-                Err(error @ windlass::Error::Refused { .. }) => {
+                Err(error @ (windlass::Error::Refused { .. } | windlass::Error::PayloadRefused { .. })) => {
                     return Ok(back("/ui/triggers", "failed", sentence(&error.to_string())));
                 }
                 Err(error) => return Err(error.into()),

@@ -12,7 +12,7 @@ use super::mark::Mark;
 use super::page::{Page, back, page};
 use super::posted::Posted;
 use super::viewer::Viewer;
-use super::when::{When, span};
+use super::when::{When, seconds_between, span};
 use super::worker_name::brief;
 use crate::http::{App, Problem};
 
@@ -42,8 +42,10 @@ struct WorkerRow {
     keys: String,
     version: String,
     up: When,
+    /// How long a stopped worker ran.
+    ran: Option<String>,
     is_draining: bool,
-    is_stopped: bool,
+    may_drain: bool,
     needs_a_look: bool,
 }
 
@@ -93,10 +95,17 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer, Query(p
     })
 }
 
-/// Whether its lease has expired or is about to: a worker renews it long before half of it has passed.
+/// Whether its lease has expired or is about to: a worker renews it long before half of it has passed. A pull worker without
+/// jobs has no lease to renew: if it makes no more calls, it has only stopped.
 pub(crate) fn is_silent(worker: &WorkerRecord) -> bool {
     let is_late = worker.seen_seconds_ago > f64::from(worker.lease_seconds) * 0.6;
-    worker.stopped_at.is_none() && (worker.is_stale || is_late)
+    let is_idle_pull_worker = is_pull_worker(worker) && worker.running_count == 0;
+    worker.stopped_at.is_none() && !is_idle_pull_worker && (worker.is_stale || is_late)
+}
+
+/// Only the name of a pull worker contains `@`.
+fn is_pull_worker(worker: &WorkerRecord) -> bool {
+    worker.worker_id.contains('@')
 }
 
 /// Whether it missed its heartbeats and did not return, so that its jobs were given to other workers.
@@ -137,7 +146,7 @@ fn row(number: usize, worker: &WorkerRecord, now: Timestamp) -> WorkerRow {
     let stale_words = match (worker.running_count, left > 0.0) {
         _ if is_lost(worker) => {
             format!(
-                "Its lease expired and its jobs were retried on other workers. Check its host: {}.",
+                "Its lease expired. If it was running jobs, they were retried on other workers. Check its host: {}.",
                 worker.hostname
             )
         }
@@ -153,6 +162,8 @@ fn row(number: usize, worker: &WorkerRecord, now: Timestamp) -> WorkerRow {
             worker.hostname
         ),
     };
+    // A part of the server that runs no jobs, such as the dispatcher of pull workers.
+    let role = worker.metadata["kind"].as_str().filter(|_| worker.definition_keys.is_empty());
     let all =
         |names: &[String], none: &str| if names.is_empty() { none.to_owned() } else { names.join(", ") };
     WorkerRow {
@@ -167,11 +178,12 @@ fn row(number: usize, worker: &WorkerRecord, now: Timestamp) -> WorkerRow {
         stale_words,
         running: worker.running_count,
         queues: all(&worker.queues, "all"),
-        keys: all(&worker.definition_keys, "none"),
+        keys: all(&worker.definition_keys, role.unwrap_or("none")),
         version: worker.version.clone(),
-        up: When::age(worker.started_at, worker.stopped_at.unwrap_or(now)),
+        up: When::age(worker.started_at, now),
+        ran: worker.stopped_at.map(|at| span(seconds_between(worker.started_at, at).max(0.0))),
         is_draining: worker.is_draining,
-        is_stopped: worker.stopped_at.is_some(),
+        may_drain: worker.stopped_at.is_none() && role.is_none(),
     }
 }
 

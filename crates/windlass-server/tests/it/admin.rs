@@ -116,7 +116,7 @@ async fn a_tenant_is_created_renamed_suspended_and_deleted_with_its_data() {
     }
     server.admin.patch(&path, &json!({"status": "suspended"})).await.expect(200);
     eventually("a suspended tenant enqueues nothing", async || {
-        operator.post("/api/v1/jobs", &json!({"definition_key": "a"})).await.status == 403
+        operator.post("/api/v1/jobs", &json!({"definition_key": "a"})).await.status == 409
     })
     .await;
     operator.get("/api/v1/jobs").await.expect(200);

@@ -3,6 +3,7 @@
 mod client;
 pub(crate) mod commands;
 mod documents;
+mod messages;
 mod verbs;
 
 use std::process::{Output, Stdio};

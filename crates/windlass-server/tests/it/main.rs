@@ -15,6 +15,7 @@ mod creators;
 mod credentials;
 mod documents;
 mod examples;
+mod forms;
 mod grants;
 mod health;
 mod hooks;

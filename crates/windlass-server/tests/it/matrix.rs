@@ -21,7 +21,7 @@ use state::State;
 use world::{Ids, body};
 
 /// Routes that succeed and do not change the tables of [`State`]: they only read, or concern workers.
-const CHANGE_NOTHING: [&str; 8] = [
+const CHANGE_NOTHING: [&str; 9] = [
     "/api/v1/admin/audit/verify",
     "/api/v1/jobs/triggers/dry-run",
     "/api/v1/jobs/triggers/preview",
@@ -29,6 +29,7 @@ const CHANGE_NOTHING: [&str; 8] = [
     "/api/v1/admin/workers/{worker_id}/drain",
     "/api/v1/admin/workers/{worker_id}/resume",
     "/api/v1/worker/register",
+    "/api/v1/worker/stop",
     "/api/v1/worker/jobs/{job_id}/heartbeat",
 ];
 

@@ -23,6 +23,36 @@ fn at(job: &Value, verb: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_signs_off_is_listed_as_stopped_at_once() {
+    let (server, worker) = start().await;
+    worker.post("/api/v1/worker/register", &json!({"worker_id": "mac"})).await.expect(200);
+    let stop = json!({"worker_id": "mac"});
+    let status = async || {
+        let listed = server.admin.get("/api/v1/admin/workers").await.expect(200);
+        let all = listed["workers"].as_array().unwrap().clone();
+        let own = all.iter().find(|each| each["worker_id"].as_str().unwrap().starts_with("mac@")).unwrap();
+        own["status"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(status().await, "alive");
+    assert_eq!(worker.post("/api/v1/worker/stop", &stop).await.expect(200), json!({"is_stopped": true}));
+    assert_eq!(status().await, "stopped");
+
+    server.queue.enqueue(&NewJob::new("remote")).await.unwrap();
+    let mut claim = claim();
+    claim["worker_id"] = json!("mac");
+    let job = worker.post("/api/v1/worker/jobs/claim", &claim).await.expect(200)["jobs"][0].clone();
+    assert_eq!(status().await, "alive", "a claim returns it to service");
+    assert_eq!(worker.post("/api/v1/worker/stop", &stop).await.expect(200), json!({"is_stopped": false}));
+    worker.post(&at(&job, "complete"), &json!({"fence": job["fence"]})).await.expect(200);
+    assert_eq!(worker.post("/api/v1/worker/stop", &stop).await.expect(200), json!({"is_stopped": true}));
+    let of_another = server.queue.tenant("another").await;
+    let stranger = server.client(of_another, Role::Worker).await;
+    worker.post("/api/v1/worker/register", &json!({"worker_id": "mac"})).await.expect(200);
+    stranger.post("/api/v1/worker/stop", &stop).await.expect(200);
+    assert_eq!(status().await, "alive", "the same name in another tenant is another worker");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_worker_claims_renews_and_completes_a_job_over_http() {
     let (mut server, worker) = start().await;
     let me = json!({"worker_id": "mac", "hostname": "mac.local", "version": "1", "metadata": {"gpu": true}});
@@ -65,7 +95,7 @@ async fn a_worker_claims_renews_and_completes_a_job_over_http() {
     assert_eq!((&next["jobs"][0]["parent_id"], &next["jobs"][0]["payload"]), (&json!(id), &json!({"n": 2})));
 
     // Repeated, it is too late.
-    worker.post(&at(job, "complete"), &done).await.problem(409, "lease_lost");
+    worker.post(&at(job, "complete"), &done).await.problem(409, "lease-lost");
     server.stop().await;
 }
 
@@ -108,10 +138,10 @@ async fn only_the_holder_of_the_fence_is_accepted() {
     );
     let job = worker.post("/api/v1/worker/jobs/claim", &claim()).await.expect(200)["jobs"][0].clone();
     let body = json!({"fence": job["fence"]});
-    other.post(&at(&job, "complete"), &body).await.problem(409, "lease_lost");
+    other.post(&at(&job, "complete"), &body).await.problem(409, "lease-lost");
     let elsewhere = format!("/api/v1/worker/jobs/{}/complete", Uuid::new_v4());
-    worker.post(&elsewhere, &body).await.problem(409, "lease_lost");
-    worker.post(&at(&job, "complete"), &json!({"fence": "made up"})).await.problem(409, "lease_lost");
+    worker.post(&elsewhere, &body).await.problem(409, "lease-lost");
+    worker.post(&at(&job, "complete"), &json!({"fence": "made up"})).await.problem(409, "lease-lost");
     let row = server.queue.job(DEFAULT_TENANT, id).await.unwrap().unwrap();
     assert_eq!(row.status, windlass::job::State::Running);
     // A caller without the worker permission may not claim; a worker may do nothing else.

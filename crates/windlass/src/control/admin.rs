@@ -55,6 +55,11 @@ impl Acting {
         store::manage::definition(&self.session, id).await?.ok_or(Error::Unknown { what: "definition" })
     }
 
+    /// Every definition, as JSON with its `version`.
+    pub async fn definitions(&self) -> Result<Vec<Value>> {
+        store::manage::definitions(&self.session).await
+    }
+
     /// Creates a tenant; its slug must be new.
     pub async fn create_tenant(&self, fields: &Fields) -> Result<Tenant> {
         let made = store::manage::create_tenant(&self.session, &Value::from(fields.clone())).await?;

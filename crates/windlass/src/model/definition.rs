@@ -325,15 +325,15 @@ pub(crate) fn validator(schema: &str) -> Result<Option<Validator>> {
 pub(crate) fn check_payload(validator: &Validator, payload: &str) -> Result<()> {
     let payload: Value =
         serde_json::from_str(payload).map_err(|error| Error::refused("payload", error.to_string()))?;
-    match validator.iter_errors(&payload).next() {
-        None => Ok(()),
-        Some(error) => Err(Error::Refused {
-            field: "payload".to_owned(),
-            pointer: Some(error.instance_path().to_string()),
-            message: error.masked().to_string(),
-        }),
-    }
+    let fault = |error: jsonschema::ValidationError<'_>| {
+        (error.instance_path().to_string(), error.masked().to_string())
+    };
+    let faults: Vec<_> = validator.iter_errors(&payload).take(MAX_FAULTS).map(fault).collect();
+    if faults.is_empty() { Ok(()) } else { Err(Error::PayloadRefused { faults }) }
 }
+
+/// The number of errors in a payload that are reported.
+const MAX_FAULTS: usize = 20;
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,7 @@
 //! Reports as values: activity over time, durations, and the errors of dead letters.
 
 mod error_group;
+mod headline;
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -8,6 +9,7 @@ use uuid::Uuid;
 
 pub use error_group::ErrorGroup;
 pub(crate) use error_group::gather;
+pub use headline::headline;
 
 /// The maximum number of dead letters that are grouped. Older ones are only in the counters.
 pub const DEAD_LETTERS_SEEN: u16 = 2000;

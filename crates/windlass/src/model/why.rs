@@ -133,7 +133,10 @@ fn running(facts: &JobFacts) -> Vec<Reason> {
 
 fn scheduled(facts: &JobFacts) -> Vec<Reason> {
     let Some(due) = facts.due_at else { return Vec::new() };
-    if due <= facts.now {
+    let is_due = due <= facts.now;
+    // Microseconds help nobody.
+    let due = due.strftime("%Y-%m-%dT%H:%M:%SZ");
+    if is_due {
         let message = format!("it was due at {due} and is being queued");
         return vec![Reason::new(
             "not_due",

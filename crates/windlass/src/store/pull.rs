@@ -18,8 +18,9 @@ use crate::error::Result;
 use crate::model::job::claimed::{Claimed, Fence};
 use crate::model::job::settle::Budget;
 
-pub(crate) const STATEMENTS: &[&Statement] =
-    &[&REGISTER, &TOUCH, &LANES, &CLAIM, &UNCLAIM, &HEARTBEAT, &HELD, &SETTLE, &HAND_OVER, &LOST, &REAP];
+pub(crate) const STATEMENTS: &[&Statement] = &[
+    &REGISTER, &TOUCH, &STOP, &LANES, &CLAIM, &UNCLAIM, &HEARTBEAT, &HELD, &SETTLE, &HAND_OVER, &LOST, &REAP,
+];
 
 /// How long a process counts as present after its last request, in seconds, in addition to the leases that it holds.
 pub(crate) const PRESENT: i32 = 60;
@@ -58,6 +59,13 @@ static TOUCH: Statement = Statement {
 pub(crate) async fn touch(db: &Database, workers: &[i32], seconds: i32) -> Result<HashMap<i32, bool>> {
     let rows = db.query(&TOUCH, &[&workers, &seconds]).await?;
     Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+}
+
+static STOP: Statement = Statement { text: "select windlass.pull_stop($1)", types: &[Type::TEXT] };
+
+/// Ends the service of a worker, unless it holds jobs. Returns whether it has ended.
+pub(crate) async fn stop(db: &Database, worker_id: &str) -> Result<bool> {
+    Ok(db.query_one(&STOP, &[&worker_id]).await?.get(0))
 }
 
 static LANES: Statement = Statement {

@@ -165,6 +165,7 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/trouble/list.sql"),
     include_str!("functions/pull/register.sql"),
     include_str!("functions/pull/touch.sql"),
+    include_str!("functions/pull/stop.sql"),
     include_str!("functions/pull/claim.sql"),
     include_str!("functions/pull/unclaim.sql"),
     include_str!("functions/pull/heartbeat.sql"),

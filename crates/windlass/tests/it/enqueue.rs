@@ -324,9 +324,14 @@ async fn a_payload_that_violates_its_schema_is_rejected_with_the_place() {
     ];
     for (payload, place) in refused {
         let error = queue.enqueue(&NewJob::new("mail").payload(&payload)).await.unwrap_err();
-        let Error::Refused { field, pointer, message } = &error else { panic!("{error}") };
-        assert_eq!((field.as_str(), pointer.as_deref()), ("payload", Some(place)), "{message}");
+        let Error::PayloadRefused { faults } = &error else { panic!("{error}") };
+        let [(pointer, _)] = &faults[..] else { panic!("{error}") };
+        assert_eq!(pointer, place, "{error}");
     }
+    let both = NewJob::new("mail").payload(&json!({"to": "nobody", "n": ["one"]}));
+    let error = queue.enqueue(&both).await.unwrap_err();
+    assert!(matches!(&error, Error::PayloadRefused { faults } if faults.len() == 2), "{error}");
+    assert!(error.to_string().ends_with("; and 1 more error"), "{error}");
     queue.enqueue(&NewJob::new("mail").payload(&json!({"to": "a@b.example"}))).await.unwrap();
 }
 

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
@@ -88,15 +89,18 @@ pub(crate) async fn create(
     }
     for (at, scope) in scopes.iter().enumerate() {
         if Permission::from_scope(scope).is_none_or(|permission| !new.role.may(permission)) {
-            return Err(Problem::invalid(
-                format!("/scopes/{at}"),
-                format!("is not a permission of the role {}", new.role),
-            ));
+            let granted = Permission::ALL.into_iter().skip(2).filter(|permission| new.role.may(*permission));
+            let granted: Vec<&str> = granted.map(Permission::as_str).collect();
+            let (role, granted) = (new.role, granted.join(", "));
+            let scope: String = scope.chars().take(100).collect();
+            let message = format!("{scope:?} is not a permission of the role {role}, which has {granted}");
+            return Err(Problem::invalid(format!("/scopes/{at}"), message));
         }
     }
     check_scoped(&caller, new.scopes.is_some())?;
     caller.check_grant(new.role, new.scopes.as_deref())?;
     let expires_at = new.expires_at.map(|at| at.0);
+    check_future(expires_at)?;
     caller.check_expiry(expires_at)?;
     let (tenant, kind) = match new.role {
         Role::SuperAdmin => (INSTALLATION, Kind::Admin),
@@ -122,6 +126,14 @@ pub(crate) async fn create(
     }
     let shown = acting.create_token(tenant, &token, &secret.hash()).await?;
     finish(acting, &key, shown, &secret).await
+}
+
+/// Checks that a new token can be used at all.
+pub(crate) fn check_future(expires_at: Option<Timestamp>) -> Result<(), Problem> {
+    if expires_at.is_some_and(|at| at <= Timestamp::now()) {
+        return Err(Problem::invalid("/expires_at", "must be in the future"));
+    }
+    Ok(())
 }
 
 /// A clearer error for missing scopes than the one about a permission that cannot be granted.
@@ -191,6 +203,7 @@ pub(crate) async fn rotate(
     check_scoped(&caller, old.scopes.is_some())?;
     caller.check_grant(role, old.scopes.as_deref())?;
     // The expiry of the old token, unless the caller gives another one.
+    check_future(body.value.expires_at.map(|at| at.0))?;
     let expires_at = match body.value.expires_at {
         Some(asked) => Some(asked.0),
         None => old.expires_at,

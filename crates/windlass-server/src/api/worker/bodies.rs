@@ -52,6 +52,20 @@ pub(crate) struct Registered {
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+pub(crate) struct StopBody {
+    /// The name of the worker (default: the name of the credential).
+    #[schema(example = "mac-mini-3", min_length = 1, max_length = 200, pattern = "^[A-Za-z0-9._:-]+$")]
+    pub(crate) worker_id: Option<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Stopped {
+    /// Whether the worker has stopped; false while it holds jobs.
+    pub(crate) is_stopped: bool,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct ClaimBody {
     /// The name of the worker (default: the name of the credential).
     #[schema(min_length = 1, max_length = 200, pattern = "^[A-Za-z0-9._:-]+$")]

@@ -34,11 +34,11 @@ pub(super) struct Enqueue {
     set: Vec<String>,
 
     /// 0 to 1000; lower numbers run first
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(0..=1000))]
     priority: Option<i32>,
 
     /// Do not start before this instant, such as 2026-02-16T10:30:00Z
-    #[arg(long, value_name = "INSTANT", conflicts_with = "delay")]
+    #[arg(long, value_name = "INSTANT", conflicts_with = "delay", value_parser = instant)]
     at: Option<Timestamp>,
 
     /// Do not start before this much time has passed, such as 90s, 5m or 2h
@@ -73,10 +73,13 @@ impl Enqueue {
             ("correlation_id", self.correlation_id.as_ref().map(|id| json!(id))),
         ];
         body.extend(optional.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
-        let job = client.post("/api/v1/jobs", Value::Object(body)).await?;
+        let (is_new, job) = client.create("/api/v1/jobs", Value::Object(body)).await?;
         let id = print::text(print::at(&job, "id"));
+        if !is_new {
+            print::note("no job was enqueued: an existing job holds the dedupe key");
+        }
         if self.wait {
-            return wait::until_ended(&client, &[id], None, global.json).await;
+            return wait::until_ended(global, &client, &[id], None).await;
         }
         if global.json {
             print::json(&job)?;
@@ -112,6 +115,11 @@ impl Enqueue {
         }
         Ok(payload)
     }
+}
+
+/// An instant with a date, a time and an offset.
+pub(super) fn instant(text: &str) -> Result<Timestamp, String> {
+    windlass::internals::instant::read(text).ok_or_else(|| windlass::internals::instant::EXPECTED.to_owned())
 }
 
 /// `90s`, `5m`, `2h`, `1h30m`.

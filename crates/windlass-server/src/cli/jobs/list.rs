@@ -4,6 +4,7 @@ use clap::Args;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::enqueue::instant;
 use crate::cli::Global;
 use crate::cli::client::list_of;
 use crate::cli::exit::{Exit, Failure};
@@ -37,11 +38,11 @@ pub(super) struct Which {
     pub(super) correlation_id: Option<String>,
 
     /// Only created at this instant or later
-    #[arg(long, value_name = "INSTANT")]
+    #[arg(long, value_name = "INSTANT", value_parser = instant)]
     pub(super) created_after: Option<Timestamp>,
 
     /// Only created before this instant
-    #[arg(long, value_name = "INSTANT")]
+    #[arg(long, value_name = "INSTANT", value_parser = instant)]
     pub(super) created_before: Option<Timestamp>,
 }
 
@@ -81,7 +82,7 @@ pub(super) struct List {
     which: Which,
 
     /// The maximum number of jobs
-    #[arg(long, default_value_t = 50)]
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: u16,
 
     /// The cursor of the previous page
@@ -94,7 +95,9 @@ impl List {
         let mut query = self.which.fields();
         query.push(("limit", self.limit.to_string()));
         query.extend(self.cursor.clone().map(|cursor| ("cursor", cursor)));
-        let page = global.client().await?.get("/api/v1/jobs", &query).await?;
+        let client = global.client().await?;
+        global.note_tenant(&client).await?;
+        let page = client.get("/api/v1/jobs", &query).await?;
         if global.json {
             print::json(&page)?;
             return Ok(Exit::Success);

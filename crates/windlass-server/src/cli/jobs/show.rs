@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::list::attempts;
 use crate::cli::Global;
-use crate::cli::client::{list_of, segment};
+use crate::cli::client::{check_id, list_of};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::print::{self, at, text};
 
@@ -23,9 +23,11 @@ const ENDED: [&str; 4] = ["succeeded", "failed", "dead_letter", "canceled"];
 
 impl Show {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
+        check_id("job", &self.id)?;
         let client = global.client().await?;
-        let path = format!("/api/v1/jobs/{}", segment(&self.id));
-        let job = client.get(&path, &[]).await?;
+        let path = format!("/api/v1/jobs/{}", self.id);
+        let job = client.get(&path, &[]).await;
+        let job = job.map_err(|failure| global.not_found(failure, "job", &self.id))?;
         let attempts = list_of(&client.get(&format!("{path}/attempts"), &[]).await?);
         let is_waiting = !ENDED.contains(&text(at(&job, "status")).as_str());
         let why = if is_waiting { client.get(&format!("{path}/why"), &[]).await? } else { Value::Null };

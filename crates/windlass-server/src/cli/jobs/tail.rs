@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::cli::Global;
-use crate::cli::client::segment;
+use crate::cli::client::check_id;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::print;
 
@@ -23,8 +23,10 @@ pub(super) struct Tail {
 
 impl Tail {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
+        check_id("job", &self.id)?;
         let client = global.client().await?;
-        let mut events = client.events(&format!("/api/v1/jobs/{}/logs", segment(&self.id))).await?;
+        let events = client.events(&format!("/api/v1/jobs/{}/logs", self.id)).await;
+        let mut events = events.map_err(|failure| global.not_found(failure, "job", &self.id))?;
         loop {
             let event = tokio::select! {
                 event = events.next() => event?,

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::enqueue::span;
 use crate::cli::Global;
-use crate::cli::client::{Client, segment};
+use crate::cli::client::{Client, check_id};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::print;
 
@@ -36,17 +36,18 @@ pub(super) struct Wait {
 
 impl Wait {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
+        self.ids.iter().try_for_each(|id| check_id("job", id))?;
         let timeout = self.timeout.map(|timeout| timeout.unsigned_abs());
-        until_ended(&global.client().await?, &self.ids, timeout, global.json).await
+        until_ended(global, &global.client().await?, &self.ids, timeout).await
     }
 }
 
 /// Polls the jobs until all have ended.
 pub(super) async fn until_ended(
+    global: &Global,
     client: &Client,
     ids: &[String],
     timeout: Option<Duration>,
-    as_json: bool,
 ) -> Result<Exit, Failure> {
     let started = Instant::now();
     let bar = bar(ids.len());
@@ -55,7 +56,8 @@ pub(super) async fn until_ended(
         let mut sum = ended.len() as f64 * 100.0;
         let mut state = String::new();
         for id in ids.iter().filter(|id| !ended.contains_key(id.as_str())).cloned().collect::<Vec<_>>() {
-            let job = client.get(&format!("/api/v1/jobs/{}", segment(&id)), &[]).await?;
+            let job = client.get(&format!("/api/v1/jobs/{id}"), &[]).await;
+            let job = job.map_err(|failure| global.not_found(failure, "job", &id))?;
             let status = print::text(print::at(&job, "status"));
             if !print::at(&job, "finished_at").is_null() {
                 let known = ids.iter().find(|known| **known == id).map_or("", String::as_str);
@@ -90,7 +92,7 @@ pub(super) async fn until_ended(
         }
     }
     bar.finish_and_clear();
-    report(&ended, as_json)
+    report(&ended, global.json)
 }
 
 fn report(ended: &BTreeMap<&str, Value>, as_json: bool) -> Result<Exit, Failure> {

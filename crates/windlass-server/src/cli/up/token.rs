@@ -1,10 +1,9 @@
 //! The super-admin token of `windlass up`, in a file that only its owner can read.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::private_file;
 use crate::auth::{Role, TokenSecret, create_admin_token};
 use crate::cli::exit::Failure;
 use crate::http::App;
@@ -20,8 +19,7 @@ pub(super) async fn ensure(app: &App, directory: &Path) -> Result<PathBuf, Failu
         return Ok(path);
     }
     let token = create_admin_token(app.queue(), "windlass up").await?;
-    write(&path, &token.expose())
-        .map_err(|error| Failure::usage(format!("cannot write {}: {error}", path.display())))?;
+    private_file::write(&path, &token.expose())?;
     Ok(path)
 }
 
@@ -29,11 +27,4 @@ async fn is_valid(app: &App, token: &str) -> bool {
     let Some(token) = TokenSecret::parse(token) else { return false };
     let known = app.authenticator().by_token(&token, None).await;
     known.is_ok_and(|known| known.caller.role == Role::SuperAdmin)
-}
-
-/// Created with its mode, so that nobody else can ever read it; an existing file is replaced, so that its mode does not matter.
-fn write(path: &Path, token: &str) -> std::io::Result<()> {
-    let _ = fs::remove_file(path);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    writeln!(file, "{token}")
 }

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use super::{BOTTOM, Figure, HEIGHT, LEFT, RIGHT, TOP, WIDTH, blank, ceiling, short};
+use crate::web::cards::grouped;
 use crate::web::html::Html;
 use crate::web::when::span;
 
@@ -44,7 +45,7 @@ pub(crate) fn throughput(bars: &[Bar], each: f64) -> Figure {
 }
 
 fn row(bar: &Bar) -> Vec<String> {
-    vec![clock(bar.from), bar.succeeded.to_string(), bar.failed.to_string()]
+    vec![clock(bar.from), grouped(bar.succeeded as i64), grouped(bar.failed as i64)]
 }
 
 fn clock(at: Timestamp) -> String {
@@ -82,7 +83,7 @@ fn draw(bars: &[Bar], succeeded: f64, failed: f64) -> String {
         }
         out.push_str(&format!(
             "<rect class=\"hit\" x=\"{x:.1}\" y=\"{TOP}\" width=\"{step:.1}\" height=\"{tall:.0}\"><title>{} UTC: {} succeeded, {} failed</title></rect>",
-            clock(bar.from), bar.succeeded, bar.failed
+            clock(bar.from), grouped(bar.succeeded as i64), grouped(bar.failed as i64)
         ));
     }
     out.push_str(&format!(
@@ -127,8 +128,8 @@ mod tests {
         let figure = throughput(&[bar(0, 0.0), bar(1, 1.0)], 60.0);
         let html = figure.drawing.to_string();
         assert_eq!(html.matches("class=\"bad\" x=").count(), 2, "one mark, one label: {html}");
-        assert!(html.contains("00:01:00 UTC: 5000 succeeded, 1 failed"), "{html}");
-        assert_eq!(figure.rows[1], ["00:01:00", "5000", "1"]);
+        assert!(html.contains("00:01:00 UTC: 5\u{202f}000 succeeded, 1 failed"), "{html}");
+        assert_eq!(figure.rows[1], ["00:01:00", "5\u{202f}000", "1"]);
     }
 
     #[test]

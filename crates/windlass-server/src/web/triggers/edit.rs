@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 use windlass::schedule::{Fire, NewTrigger, Trigger};
 
-use super::super::form::{Form, Shown};
+use super::super::form::{Form, Shown, Wrong};
 use super::super::frame::{Frame, Section};
 use super::super::jobs::short;
-use super::super::page::{Page, back, capital, page, sentence};
+use super::super::page::{Page, back, capital, page};
 use super::super::posted::Posted;
 use super::super::viewer::Viewer;
 use super::super::when::When;
@@ -39,6 +39,8 @@ struct TriggerPage {
     /// The stored trigger; none for a new one.
     saved: Option<Saved>,
     next_runs: NextRuns,
+    /// The name of the instants in the history: an event has none that was due.
+    time_column: &'static str,
     fires: Vec<FireRow>,
 }
 
@@ -58,6 +60,21 @@ struct FireRow {
     reason: String,
 }
 
+/// The fields of the form, by their names in the API.
+const FIELDS: [(&str, &str); 11] = [
+    ("label", "label"),
+    ("definition_key", "definition_key"),
+    ("cron_expr", "cron_expr"),
+    ("timezone", "timezone"),
+    ("overlap", "overlap"),
+    ("misfire", "misfire"),
+    ("event_name", "event_name"),
+    ("conditions", "conditions"),
+    ("dedupe_window_seconds", "dedupe_window_seconds"),
+    ("payload_template", "payload_template"),
+    ("payload", "payload_template"),
+];
+
 /// What happens if the previous job has not ended.
 const OVERLAPS: [(&str, &str); 4] = [
     ("allow", "Start another anyway"),
@@ -67,8 +84,11 @@ const OVERLAPS: [(&str, &str); 4] = [
 ];
 
 /// What happens to the instants that passed while no keeper was running.
-const MISFIRES: [(&str, &str); 3] =
-    [("fire_once", "Create one job for all"), ("skip", "Skip them"), ("fire_all", "Create a job for each")];
+const MISFIRES: [(&str, &str); 3] = [
+    ("fire_once", "Create one job, for the latest"),
+    ("skip", "Skip them"),
+    ("fire_all", "Create a job for each"),
+];
 
 /// `GET /ui/triggers/new`
 pub(crate) async fn new(FromState(app): FromState<App>, viewer: Viewer, Query(kind): Query<Kind>) -> Page {
@@ -92,7 +112,7 @@ async fn show(
     viewer: &Viewer,
     trigger: Option<&Trigger>,
     shown: Shown,
-    wrong: Option<String>,
+    mut wrong: Option<Wrong>,
 ) -> Page {
     let frame = viewer.frame(app, Section::Triggers).await?;
     let is_schedule = shown.text("trigger_type") != "event";
@@ -106,9 +126,17 @@ async fn show(
         .collect();
     let zone = Some(shown.text("timezone")).filter(|zone| !zone.is_empty());
     let preview = if is_schedule {
-        looking.preview_schedule(&shown.text("cron_expr"), zone.as_deref(), 5).await
+        looking.preview_schedule(&shown.text("cron_expr"), zone.as_deref(), 5).await.map_err(Problem::from)
     } else {
         Ok(Vec::new())
+    };
+    let preview = match preview {
+        Ok(runs) => Some(runs),
+        Err(problem) if problem.kind.is_correctable() => {
+            wrong = wrong.or_else(|| Some(Wrong::of(&problem, &FIELDS)));
+            None
+        }
+        Err(problem) => return Err(problem.into()),
     };
     let fires = match trigger {
         Some(trigger) => looking.fires(trigger.id, None, 20).await?,
@@ -117,6 +145,7 @@ async fn show(
     looking.end().await?;
 
     let now = frame.now;
+    let may_write = viewer.may(Permission::WriteTriggers);
     let saved = |trigger: &Trigger| Saved {
         id: trigger.id,
         label: trigger.fields.label.clone(),
@@ -131,14 +160,15 @@ async fn show(
                 || "/ui/triggers/new".to_owned(),
                 |trigger| format!("/ui/triggers/{}", trigger.id),
             ),
-            save: "Save trigger",
+            save: may_write.then_some("Save trigger"),
             wrong,
         },
-        next_runs: NextRuns::new(&shown.text("cron_expr"), zone.as_deref(), preview, now),
+        next_runs: NextRuns::new(&shown.text("cron_expr"), zone.as_deref(), preview.as_deref(), now),
         is_enabled: shown.is_on("is_enabled"),
         shown,
         is_schedule,
-        may_write: viewer.may(Permission::WriteTriggers),
+        time_column: if is_schedule { "Due" } else { "Time" },
+        may_write,
         definitions,
         saved: trigger.map(saved),
         fires: fires.into_iter().map(|fire| fire_row(fire, now)).collect(),
@@ -149,7 +179,7 @@ async fn show(
 fn fire_row(fire: Fire, now: jiff::Timestamp) -> FireRow {
     let (role, shape) = match fire.outcome.as_str() {
         "fired" => ("succeeded", "tick"),
-        "skipped" => ("canceled", "dash"),
+        "skipped" | "deduplicated" => ("canceled", "dash"),
         _ => ("failed", "cross"),
     };
     FireRow {
@@ -197,15 +227,15 @@ async fn save(app: &App, viewer: &Viewer, trigger: Option<&Trigger>, posted: &Po
                     format!("Saved trigger {}.", saved.fields.label),
                 ));
             }
-            Err(problem) if problem.kind.is_correctable() => (typed, sentence(&problem.detail)),
+            Err(problem) if problem.kind.is_correctable() => (typed, problem),
             Err(problem) => return Err(problem.into()),
         },
     };
-    show(app, viewer, trigger, shown, Some(problem)).await
+    show(app, viewer, trigger, shown, Some(Wrong::of(&problem, &FIELDS))).await
 }
 
 /// The submitted fields with their types; or an error, and the valid fields.
-fn typed(posted: &Posted) -> Result<Shown, (String, Shown)> {
+fn typed(posted: &Posted) -> Result<Shown, (Problem, Shown)> {
     let mut shown = Map::new();
     let mut wrong = None;
     for name in [
@@ -231,10 +261,7 @@ fn typed(posted: &Posted) -> Result<Shown, (String, Shown)> {
     for name in ["payload_template", "conditions"] {
         let Some(text) = posted.text(name) else { continue };
         let value = serde_json::from_str(text).unwrap_or_else(|error| {
-            wrong = Some(format!(
-                "{} is not valid JSON: {error}.",
-                if name == "conditions" { "Conditions" } else { "Payload" }
-            ));
+            wrong = Some(Problem::invalid(format!("/{name}"), format!("must be valid JSON: {error}")));
             Value::from(text)
         });
         shown.insert(name.to_owned(), value);

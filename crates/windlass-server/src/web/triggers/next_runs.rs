@@ -2,7 +2,6 @@
 
 use windlass::schedule::{ClockChange, DueRun};
 
-use super::super::page::sentence;
 use super::super::when::When;
 use super::schedule_words;
 
@@ -10,7 +9,8 @@ pub(super) struct NextRuns {
     /// "Every day at 02:30"
     pub(super) words: String,
     pub(super) zone: String,
-    pub(super) runs: Result<Vec<NextRun>, String>,
+    /// None if the schedule is invalid.
+    pub(super) runs: Option<Vec<NextRun>>,
 }
 
 pub(super) struct NextRun {
@@ -26,7 +26,7 @@ impl NextRuns {
     pub(super) fn new(
         cron: &str,
         zone: Option<&str>,
-        preview: windlass::Result<Vec<DueRun>>,
+        preview: Option<&[DueRun]>,
         now: jiff::Timestamp,
     ) -> Self {
         let zone = zone.unwrap_or("UTC");
@@ -43,9 +43,7 @@ impl NextRuns {
         Self {
             words: schedule_words(cron, zone),
             zone: zone.to_owned(),
-            runs: preview
-                .map(|runs| runs.iter().map(next).collect())
-                .map_err(|error| sentence(&error.to_string())),
+            runs: preview.map(|runs| runs.iter().map(next).collect()),
         }
     }
 }

@@ -156,6 +156,7 @@ pub(crate) fn body(route: &Route, ids: &Ids) -> Value {
         }
         (_, "/api/v1/retention/holds") => json!({"reason": "r", "job_id": ids.get("job_id")}),
         (&Method::POST, "/api/v1/admin/jobs/definitions") => json!({"key": new}),
+        (_, "/api/v1/admin/jobs/definitions/apply") => json!({"definitions": [{"key": new}]}),
         (&Method::PATCH, "/api/v1/admin/jobs/definitions/{definition_id}") => json!({"description": new}),
         (&Method::POST, "/api/v1/admin/tenants") => json!({"name": "T", "slug": new}),
         (&Method::PATCH, "/api/v1/admin/tenants/{tenant_id}") => json!({"name": new}),

@@ -105,6 +105,41 @@ async fn up_continues_where_it_stopped_with_the_same_token() {
 }
 
 #[tokio::test]
+async fn up_on_a_used_port_starts_no_worker() {
+    let (scratch, database) = (Scratch::new(), migrated().await);
+    let used = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, data) = (used.local_addr().unwrap().to_string(), scratch.0.join("data"));
+    let arguments = ["up", "--listen", &address, "--database-url", database.url(), "--data-dir"];
+    let ran = Ran::of(windlass(&arguments).arg(&data).output().await.unwrap()).expect(3);
+    assert!(ran.err.contains("the address is in use"), "{}", ran.err);
+    let (client, connection) = tokio_postgres::connect(database.url(), tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let workers = client.query("select worker_id from windlass.job_workers", &[]).await.unwrap();
+    assert!(workers.is_empty(), "{workers:?}");
+}
+
+/// The doctor and the audit need the database, whose URL nobody has to copy.
+#[tokio::test]
+async fn commands_find_the_database_of_up_while_it_runs() {
+    let scratch = Scratch::new();
+    let data = scratch.0.join(".windlass");
+    let mut up = Up::start_in(&scratch, &data, &["--no-demo"]).await;
+    let file = data.join("database-url");
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    for arguments in [vec!["audit", "verify"], vec!["audit", "head"], vec!["doctor"]] {
+        let ran = Ran::of(windlass(&arguments).current_dir(&scratch.0).output().await.unwrap());
+        assert!([0, 1].contains(&ran.code), "{arguments:?}: {ran:?}");
+    }
+    let said = up.said();
+    assert!(
+        said.contains(&format!("{} jobs list", env!("CARGO_BIN_EXE_windlass"))),
+        "not in the PATH: {said}"
+    );
+    assert_eq!(up.interrupt().await, 0);
+    assert!(!file.exists());
+}
+
+#[tokio::test]
 async fn up_on_a_given_database_starts_none_and_a_second_signal_ends_it_at_once() {
     let (scratch, database) = (Scratch::new(), migrated().await);
     let mut up = Up::start(&scratch, &["--database-url", database.url()]).await;
@@ -143,8 +178,12 @@ struct Up {
 
 impl Up {
     async fn start(scratch: &Scratch, more: &[&str]) -> Self {
+        Self::start_in(scratch, &scratch.0.join("data"), more).await
+    }
+
+    async fn start_in(scratch: &Scratch, data: &Path, more: &[&str]) -> Self {
         let words = scratch.0.join("words");
-        let (data, token_file) = (scratch.0.join("data"), scratch.0.join("data/admin-token"));
+        let token_file = data.join("admin-token");
         let mut command = windlass(&["up", "--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap()]);
         command.args(more).stdout(Stdio::piped()).stderr(fs::File::create(&words).unwrap());
         let mut child = command.spawn().unwrap();

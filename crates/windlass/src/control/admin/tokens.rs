@@ -66,4 +66,9 @@ impl Reading {
     pub async fn tokens(&self, tenant: Option<Uuid>) -> Result<Vec<Token>> {
         store::token::list(&self.session, tenant, None).await
     }
+
+    /// The name of a token that is visible to this transaction.
+    pub async fn token_name(&self, id: &str) -> Result<Option<String>> {
+        Ok(store::token::list(&self.session, None, Some(id)).await?.pop().map(|token| token.name))
+    }
 }

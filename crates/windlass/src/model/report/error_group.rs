@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::DeadLetter;
+use super::{DeadLetter, headline};
 
 /// The number of bytes of an error that are compared.
 const TELLING: usize = 160;
@@ -60,9 +60,9 @@ pub(crate) fn gather(letters: Vec<DeadLetter>) -> Vec<ErrorGroup> {
     groups
 }
 
-/// The first line, with every word that contains a digit replaced by `#`: numbers, ids, times, paths.
+/// The headline, with every word that contains a digit replaced by `#`: numbers, ids, times, paths.
 fn fingerprint(error: &str) -> String {
-    let line = error.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    let line = headline(error);
     let mut out = String::with_capacity(TELLING + 8);
     let mut word = String::new();
     let flush = |word: &mut String, out: &mut String| {
@@ -107,6 +107,15 @@ mod tests {
         ];
         assert_eq!(fingerprint(same[0]), fingerprint(same[1]));
         assert_ne!(fingerprint(same[0]), fingerprint("connection reset"));
+    }
+
+    #[test]
+    fn tracebacks_are_grouped_by_their_exception() {
+        let trace = |error: &str| {
+            format!("Traceback (most recent call last):\n  File \"w.py\", line 3, in run\n    f()\n{error}\n")
+        };
+        assert_eq!(fingerprint(&trace("KeyError: 'a'")), "KeyError: 'a'");
+        assert_eq!(fingerprint(&trace("OSError: 7 left")), fingerprint(&trace("OSError: 9 left")));
     }
 
     #[test]

@@ -164,7 +164,7 @@ fn text(function: &str, name: &str, about: &About) -> String {
         ("create_token" | "find_token" | "revoke_token" | "retire_token" | "tokens_of", "of_id") => {
             about.job.to_string()
         }
-        ("set_draining", "worker_id") => worker_name(about.tenant, "idle"),
+        ("set_draining" | "pull_stop", "worker_id") => worker_name(about.tenant, "idle"),
         _ if name.contains("key") => "unserved".to_owned(),
         _ => "a".to_owned(),
     }

@@ -208,7 +208,7 @@ async fn a_job_that_times_out_fails_and_is_not_retried() {
     assert_eq!(failed["retry_count"], 0);
     let late = json!({"fence": claimed["jobs"][0]["fence"], "result": {}});
     let path = format!("/api/v1/worker/jobs/{}/complete", job["id"].as_str().unwrap());
-    silent.post(&path, &late).await.problem(409, "lease_lost");
+    silent.post(&path, &late).await.problem(409, "lease-lost");
     stage.stop().await;
 }
 

@@ -31,7 +31,7 @@ begin
           ('worker server',
            'register_worker heartbeat stop_worker set_waiting active_lanes lanes_with_work has_several_tenants claim unclaim settle
             report_progress write_log
-            pull_register pull_touch pull_claim pull_unclaim pull_heartbeat pull_held pull_settle hand_over'),
+            pull_register pull_touch pull_stop pull_claim pull_unclaim pull_heartbeat pull_held pull_settle hand_over'),
           ('keeper server',
            'promote lost_jobs reap pull_lost_jobs pull_reap expire unblock_all fold_tallies maintain_partitions prune prune_events
             retire_lanes
