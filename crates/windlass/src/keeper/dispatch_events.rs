@@ -95,7 +95,7 @@ async fn decide(
     share: RoundShare,
 ) -> Result<(Vec<DecidedEvent>, bool)> {
     // Conditions can be large too, so the triggers are parsed on the same thread, once for all events.
-    let mut decider = by_size(SMALL, move || Decider::new(events, triggers, share)).await;
+    let mut decider = blocking::run(move || Decider::new(events, triggers, share)).await;
     for bad in decider.unreadable() {
         store::trouble::note(queue.database(), "dispatch", bad.tenant, bad.id, &bad.reason).await?;
     }
