@@ -37,6 +37,13 @@ async fn start() -> (TestServer, Uuid, Client) {
     (server, tenant, browser)
 }
 
+/// As the page does for every job that matches its filter.
+async fn act_on_every(browser: &Client, tenant: Uuid, act: &str) -> Answer {
+    let tenant = tenant.to_string();
+    let fields = [("act", act), ("every", "definition=held"), ("acting_for", tenant.as_str())];
+    browser.form("/ui/jobs/act", &fields).await
+}
+
 /// The message that the page after an action shows.
 fn said(done: &Answer) -> String {
     assert_eq!(done.status.as_u16(), 303, "{}", done.text);
@@ -76,7 +83,7 @@ async fn every_matching_job_of_a_page_is_canceled_whatever_its_state() {
     let (server, tenant, browser) = start().await;
     enqueue(&server, NewJob::new("held").tenant(tenant), 1000).await;
     enqueue(&server, NewJob::new("held").tenant(tenant).delay(Duration::from_secs(3600)), 20).await;
-    let done = browser.form("/ui/jobs/act", &[("act", "cancel"), ("every", "definition=held")]).await;
+    let done = act_on_every(&browser, tenant, "cancel").await;
     let message = said(&done);
     assert!(message.contains("Canceled 1020 jobs or requested cancellation."), "{message}");
 }
@@ -87,12 +94,12 @@ async fn an_action_that_stops_half_way_says_what_was_changed() {
     let held = server.queue.enqueue(&NewJob::new("held").tenant(tenant)).await.unwrap().id;
     enqueue(&server, NewJob::new("held").tenant(tenant), 1000).await;
     server.queue.hold(tenant, &HoldOn::Job(held), "a case", "counsel").await.unwrap();
-    let done = browser.form("/ui/jobs/act", &[("act", "delete"), ("every", "definition=held")]).await;
+    let done = act_on_every(&browser, tenant, "delete").await;
     let message = said(&done);
     assert!(message.contains("Deleted 1000 jobs. Then: "), "{message}");
     assert!(message.contains("legal hold"), "{message}");
     // If nothing was changed before, only the reason is shown.
-    let done = browser.form("/ui/jobs/act", &[("act", "delete"), ("every", "definition=held")]).await;
+    let done = act_on_every(&browser, tenant, "delete").await;
     let message = said(&done);
     assert!(message.contains("legal hold") && !message.contains("Deleted"), "{message}");
 }

@@ -201,7 +201,7 @@ impl<'a> Rendering<'a> {
 }
 
 /// The size of a value as JSON, in bytes; stops soon after `most`.
-pub(super) fn weight(value: &Value, most: usize) -> usize {
+fn weight(value: &Value, most: usize) -> usize {
     let mut bytes = 0;
     let mut open = vec![value];
     while let Some(value) = open.pop() {

@@ -52,11 +52,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         name: "dependency_order",
         sql: include_str!("../../migrations/0021_dependency_order.sql"),
     },
-    Migration {
-        version: 22,
-        name: "ordering_dependency",
-        sql: include_str!("../../migrations/0022_ordering_dependency.sql"),
-    },
+    Migration { version: 22, name: "ordering", sql: include_str!("../../migrations/0022_ordering.sql") },
     Migration { version: 23, name: "audit_acts", sql: include_str!("../../migrations/0023_audit_acts.sql") },
 ];
 

@@ -99,7 +99,8 @@ pub(crate) struct JobCreated {
 }
 
 const MAX_DEPENDENCIES: usize = 100;
-/// The maximum number of dependencies of the jobs of one request together. Each takes about 0.3 ms of the transaction.
+/// The maximum number of dependencies of the jobs of one request together. Each is a row in three indexes, written in one
+/// transaction.
 const MAX_DEPENDENCIES_OF_ALL: usize = 5000;
 
 impl NewJobBody {

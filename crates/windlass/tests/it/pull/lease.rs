@@ -223,7 +223,12 @@ async fn a_heartbeat_whose_caller_disconnects_delays_no_other() {
     for _ in 0..2 {
         queue.enqueue(&NewJob::new("pulled")).await.unwrap();
     }
-    let jobs = pull.claim(&anyone(), claim(&["pulled"])).await.unwrap().deliver();
+    let mut jobs = Vec::new();
+    // Two workers, because heartbeats of one wait for each other.
+    for worker in ["one", "two"] {
+        let claim = claim(&["pulled"]).worker_id(Some(worker.to_owned())).limit(1);
+        jobs.extend(pull.claim(&anyone(), claim).await.unwrap());
+    }
     let [stuck, other] = &jobs[..] else { panic!("two are queued") };
     let mut client = queue.client().await;
     let tx = client.transaction().await.unwrap();

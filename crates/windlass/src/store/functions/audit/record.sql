@@ -21,14 +21,14 @@ language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 begin
-  if not (windlass.is_list(actors) and windlass.is_list(roles) and windlass.is_list(addresses) and
-      windlass.is_list(request_ids) and windlass.is_list(targets) and windlass.is_list(afters)) then
+  if not (windlass.is_list(actors) and windlass.is_list(roles) and windlass.is_list(addresses)
+      and windlass.is_list(request_ids) and windlass.is_list(targets) and windlass.is_list(afters)) then
     perform windlass.refuse_array();
   end if;
   perform windlass.tenant_for(for_tenant);
   insert into windlass.audit (tenant_id, actor, role, from_address, request_id, action, target, outcome, after)
-    select for_tenant, windlass.actor_for(e.actor), windlass.role_for(e.role), case when windlass.is_server() then e.address end, e.request_id, act, e.target,
-           'done', e.after
+    select for_tenant, windlass.actor_for(e.actor), windlass.role_for(e.role), case when windlass.is_server() then e.address end,
+           e.request_id, act, e.target, 'done', e.after
       from unnest(actors, roles, addresses, request_ids, targets, afters) e (actor, role, address, request_id, target, after);
 end
 $$;

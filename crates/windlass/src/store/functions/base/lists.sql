@@ -7,7 +7,8 @@
 create or replace function windlass.is_list(given anyarray) returns boolean
 language sql immutable parallel safe
 as $$
-  select coalesce(pg_catalog.array_ndims(given) operator(pg_catalog.=) 1 and pg_catalog.array_lower(given, 1) operator(pg_catalog.=) 1, true)
+  select coalesce(pg_catalog.array_ndims(given) operator(pg_catalog.=) 1
+    and pg_catalog.array_lower(given, 1) operator(pg_catalog.=) 1, true)
 $$;
 
 -- Not a function that checks and refuses: a call costs several times as much as the expression.

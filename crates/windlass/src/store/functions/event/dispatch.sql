@@ -23,10 +23,10 @@ declare
   won integer[];
   item record;
 begin
-  if not (windlass.is_list(tenants) and windlass.is_list(events) and windlass.is_list(ords) and
-      windlass.is_list(triggers) and windlass.is_list(generations) and windlass.is_list(reasons) and windlass.is_list(jobs) and
-      windlass.is_list(keys) and windlass.is_list(payloads) and windlass.is_list(dedupe_keys) and windlass.is_list(windows) and
-      windlass.is_list(afters) and windlass.is_list(untils)) then
+  if not (windlass.is_list(tenants) and windlass.is_list(events) and windlass.is_list(ords)
+      and windlass.is_list(triggers) and windlass.is_list(generations) and windlass.is_list(reasons) and windlass.is_list(jobs)
+      and windlass.is_list(keys) and windlass.is_list(payloads) and windlass.is_list(dedupe_keys) and windlass.is_list(windows)
+      and windlass.is_list(afters) and windlass.is_list(untils)) then
     perform windlass.refuse_array();
   end if;
   perform windlass.tenants_for(tenants);

@@ -46,7 +46,7 @@ declare
   changed uuid[] := '{}';
   met integer := 0;
 begin
-  if not (windlass.is_list(jobs)) then
+  if not windlass.is_list(jobs) then
     perform windlass.refuse_array();
   end if;
   perform windlass.tenant_for(tenant);

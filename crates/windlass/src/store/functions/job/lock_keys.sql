@@ -22,8 +22,8 @@ declare
   nobody constant uuid := '00000000-0000-0000-0000-000000000000';
   at constant timestamptz := clock_timestamp();
 begin
-  if not (windlass.is_list(idempotency_keys) and windlass.is_list(dedupe_keys) and
-      windlass.is_list(ordering_keys) and windlass.is_list(needs)) then
+  if not (windlass.is_list(idempotency_keys) and windlass.is_list(dedupe_keys)
+      and windlass.is_list(ordering_keys) and windlass.is_list(needs)) then
     perform windlass.refuse_array();
   end if;
   idempotency_keys := nullif(windlass.keys_in_order(idempotency_keys), '{}');
@@ -82,8 +82,8 @@ declare
   own constant uuid := windlass.tenant_for(unlock_keys.tenant);
   nobody constant uuid := '00000000-0000-0000-0000-000000000000';
 begin
-  if not (windlass.is_list(idempotency_keys) and windlass.is_list(dedupe_keys) and
-      windlass.is_list(ordering_keys)) then
+  if not (windlass.is_list(idempotency_keys) and windlass.is_list(dedupe_keys)
+      and windlass.is_list(ordering_keys)) then
     perform windlass.refuse_array();
   end if;
   if idempotency_keys is not null then

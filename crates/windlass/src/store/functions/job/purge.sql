@@ -19,7 +19,7 @@ declare
   ordering_keys text[];
   held uuid[];
 begin
-  if not (windlass.is_list(jobs)) then
+  if not windlass.is_list(jobs) then
     perform windlass.refuse_array();
   end if;
   perform windlass.need_read_committed();

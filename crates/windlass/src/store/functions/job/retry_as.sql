@@ -54,7 +54,7 @@ declare
   met integer := 0;
   its record;
 begin
-  if not (windlass.is_list(jobs)) then
+  if not windlass.is_list(jobs) then
     perform windlass.refuse_array();
   end if;
   perform windlass.tenant_for(tenant);

@@ -16,7 +16,7 @@ declare
   held record;
   left_over integer := 0;
 begin
-  if not (windlass.is_list(lanes)) then
+  if not windlass.is_list(lanes) then
     perform windlass.refuse_array();
   end if;
   perform windlass.need_read_committed();

@@ -16,9 +16,9 @@ as $$
 declare
   taken integer;
 begin
-  if not (windlass.is_list(tenants) and windlass.is_list(jobs) and windlass.is_list(attempts) and
-      windlass.is_list(tokens) and windlass.is_list(chunks) and windlass.is_list(streams) and windlass.is_list(texts) and
-      windlass.is_list(keep_from)) then
+  if not (windlass.is_list(tenants) and windlass.is_list(jobs) and windlass.is_list(attempts)
+      and windlass.is_list(tokens) and windlass.is_list(chunks) and windlass.is_list(streams) and windlass.is_list(texts)
+      and windlass.is_list(keep_from)) then
     perform windlass.refuse_array();
   end if;
   perform windlass.need_read_committed(); -- an old snapshot would still contain an attempt that has ended

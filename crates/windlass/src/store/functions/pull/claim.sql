@@ -26,8 +26,8 @@ declare
   room integer;
   used integer := 0;
 begin
-  if not (windlass.is_list(lanes) and windlass.is_list(after_seqs) and windlass.is_list(counts) and
-      windlass.is_list(workers) and windlass.is_list(lease_seconds) and windlass.is_list(tokens)) then
+  if not (windlass.is_list(lanes) and windlass.is_list(after_seqs) and windlass.is_list(counts)
+      and windlass.is_list(workers) and windlass.is_list(lease_seconds) and windlass.is_list(tokens)) then
     perform windlass.refuse_array();
   end if;
   perform windlass.need_read_committed();

@@ -17,7 +17,7 @@ declare
   at timestamptz;
   held record;
 begin
-  if not (windlass.is_list(log)) then
+  if not windlass.is_list(log) then
     perform windlass.refuse_array();
   end if;
   perform windlass.need_read_committed(); -- an old snapshot would still contain an attempt that has ended

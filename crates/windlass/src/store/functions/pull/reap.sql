@@ -18,8 +18,8 @@ declare
   left_behind integer[];
   locked integer[];
 begin
-  if not (windlass.is_list(tenants) and windlass.is_list(jobs) and windlass.is_list(attempts) and
-      windlass.is_list(tokens) and windlass.is_list(details)) then
+  if not (windlass.is_list(tenants) and windlass.is_list(jobs) and windlass.is_list(attempts)
+      and windlass.is_list(tokens) and windlass.is_list(details)) then
     perform windlass.refuse_array();
   end if;
   perform windlass.need_read_committed();

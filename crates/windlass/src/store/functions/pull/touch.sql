@@ -13,7 +13,7 @@ declare
   locked integer[] := array(
     select w.id from windlass.job_workers w where w.id = any (workers) order by w.id for no key update skip locked);
 begin
-  if not (windlass.is_list(workers)) then
+  if not windlass.is_list(workers) then
     perform windlass.refuse_array();
   end if;
   return query

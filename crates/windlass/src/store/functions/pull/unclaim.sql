@@ -12,7 +12,7 @@ declare
   held record;
   given integer := 0;
 begin
-  if not (windlass.is_list(tokens)) then
+  if not windlass.is_list(tokens) then
     perform windlass.refuse_array();
   end if;
   perform windlass.need_read_committed();

@@ -23,10 +23,10 @@ declare
   made record;
   waits integer;
 begin
-  if not (windlass.is_list(tenants) and windlass.is_list(triggers) and windlass.is_list(generations) and
-      windlass.is_list(expected) and windlass.is_list(next_dues) and windlass.is_list(ords) and windlass.is_list(dues) and
-      windlass.is_list(reasons) and windlass.is_list(jobs) and windlass.is_list(lanes) and windlass.is_list(attempts) and
-      windlass.is_list(keys) and windlass.is_list(payloads) and windlass.is_list(delays)) then
+  if not (windlass.is_list(tenants) and windlass.is_list(triggers) and windlass.is_list(generations)
+      and windlass.is_list(expected) and windlass.is_list(next_dues) and windlass.is_list(ords) and windlass.is_list(dues)
+      and windlass.is_list(reasons) and windlass.is_list(jobs) and windlass.is_list(lanes) and windlass.is_list(attempts)
+      and windlass.is_list(keys) and windlass.is_list(payloads) and windlass.is_list(delays)) then
     perform windlass.refuse_array();
   end if;
   perform windlass.need_read_committed(); -- overlap: see run_trigger

@@ -15,7 +15,7 @@ as $$
 declare
   old record;
 begin
-  if not (windlass.is_list(missed)) then
+  if not windlass.is_list(missed) then
     perform windlass.refuse_array();
   end if;
   perform windlass.tenant_for(tenant);
@@ -66,7 +66,7 @@ set search_path = pg_catalog, windlass, pg_temp
 as $$
 #variable_conflict use_column
 begin
-  if not (windlass.is_list(missed)) then
+  if not windlass.is_list(missed) then
     perform windlass.refuse_array();
   end if;
   perform windlass.tenant_for(tenant);
