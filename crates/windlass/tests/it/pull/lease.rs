@@ -232,9 +232,7 @@ async fn a_heartbeat_whose_caller_disconnects_delays_no_other() {
     let [stuck, other] = &jobs[..] else { panic!("two are queued") };
     let mut client = queue.client().await;
     let tx = client.transaction().await.unwrap();
-    tx.query_one("select from windlass.pull_lease where job_id = $1 for update", &[&stuck.id])
-        .await
-        .unwrap();
+    tx.query_one("select from windlass.pull_lease where job_id = $1 for update", &[&stuck.id]).await.unwrap();
     let beating = tokio::spawn({
         let (pull, id, fence) = (pull.clone(), stuck.id, stuck.fence.clone());
         async move { pull.heartbeat(&anyone(), id, &fence, &Beat::default()).await }

@@ -97,7 +97,12 @@ async fn a_super_admin_finds_a_stale_worker_and_switches_tenants() {
     let reaped = "update windlass.job_workers set stopped_at = now(), ended = 'lost' where worker_id = 'host-7:4211:worker'";
     world.server.queue.client().await.batch_execute(reaped).await.unwrap();
     chrome.go("/ui/workers").await;
-    chrome.until_text("main .note", "Its lease expired. If it was running jobs, they were retried on other workers").await;
+    chrome
+        .until_text(
+            "main .note",
+            "Its lease expired. If it was running jobs, they were retried on other workers",
+        )
+        .await;
     assert_eq!(chrome.text("tbody tr:first-child .status").await, "Lost");
 
     chrome.go("/ui/jobs").await;
