@@ -54,6 +54,7 @@ pub(crate) use prebuilt::Prebuilt;
 pub use problem::{Fault, Problem, ProblemKind};
 pub(crate) use standing::{Access, Standing, Waits, revoked};
 pub use time::Time;
+pub(crate) use time::check_future;
 
 routes! {
     // Documented in OpenAPI; responses are JSON, failures are problems.

@@ -1,10 +1,14 @@
 //! The errors that a caller can act on. Expected results (a duplicate, a lost lease, a snooze) are values and not
 //! errors. Database errors are translated into these cases in `store/refusal.rs`.
 
+mod words;
+
 use std::sync::Arc;
 
 use tokio_postgres::error::SqlState;
 use uuid::Uuid;
+
+use words::{describe, payload_words, schema_words};
 
 /// A result whose error is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -312,25 +316,6 @@ pub enum Error {
     },
 }
 
-fn payload_words(faults: &[(String, String)]) -> String {
-    let (pointer, message) = faults.first().map_or(("", ""), |(pointer, message)| (pointer, message));
-    let more = match faults.len() {
-        0 | 1 => String::new(),
-        2 => "; and 1 more error".to_owned(),
-        all => format!("; and {} more errors", all - 1),
-    };
-    format!("payload{pointer}: {message}{more}")
-}
-
-fn schema_words(found: i32, oldest: i32, newest: i32) -> String {
-    if found == 0 {
-        return "the database has no windlass schema".to_owned();
-    }
-    let supported =
-        if oldest == newest { format!("version {newest}") } else { format!("versions {oldest} to {newest}") };
-    format!("the database schema has version {found}; this release supports {supported}")
-}
-
 impl Error {
     pub(crate) fn refused(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self::Refused { field: field.into(), pointer: None, message: message.into() }
@@ -408,13 +393,4 @@ fn is_transient_state(code: &str) -> bool {
     let class = code.get(..2).unwrap_or_default();
     matches!(class, "08" | "40" | "53" | "55" | "57" | "58")
         || code == SqlState::READ_ONLY_SQL_TRANSACTION.code()
-}
-
-/// tokio-postgres prints only "db error"; people need the message of the server.
-fn describe(error: &tokio_postgres::Error) -> String {
-    match error.as_db_error() {
-        Some(db) => format!("{} ({})", db.message(), db.code().code()),
-        None => std::error::Error::source(error)
-            .map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}")),
-    }
 }

@@ -24,4 +24,4 @@ pub(crate) mod throwaway;
 pub use crate::model::doctor::{Finding, Severity};
 pub use crate::store::supported::{NEWEST_SCHEMA, OLDEST_SCHEMA};
 pub use doctor::examine;
-pub use migrate::{Migrated, Pending, pending, print_roles_sql, print_sql, print_sql_from};
+pub use migrate::{Migrated, PendingSetup, pending, print_roles_sql, print_sql, print_sql_from};

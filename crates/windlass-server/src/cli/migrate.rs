@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use windlass::setup::{NEWEST_SCHEMA, Pending};
+use windlass::setup::{NEWEST_SCHEMA, PendingSetup};
 
 use super::Global;
 use super::exit::{Exit, Failure};
@@ -97,7 +97,7 @@ impl Migrate {
     }
 }
 
-fn check(global: &Global, pending: &Pending) -> Result<Exit, Failure> {
+fn check(global: &Global, pending: &PendingSetup) -> Result<Exit, Failure> {
     let exit = if pending.is_nothing() { Exit::Success } else { Exit::Negative };
     if global.json {
         print::json(&json!({

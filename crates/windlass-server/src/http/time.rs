@@ -5,6 +5,8 @@ use serde::{Deserialize, Deserializer, de};
 use utoipa::ToSchema;
 use windlass::internals::instant;
 
+use super::problem::Problem;
+
 /// An instant between the years 1 and 9999.
 #[derive(Debug, Clone, Copy, serde::Serialize, ToSchema)]
 #[schema(value_type = String, format = DateTime, example = "2026-02-16T10:30:00Z")]
@@ -21,4 +23,12 @@ impl<'de> Deserialize<'de> for Time {
             Err(de::Error::custom("must be between the years 1 and 9999"))
         }
     }
+}
+
+/// Checks that a credential with this end can be used at all.
+pub(crate) fn check_future(expires_at: Option<Timestamp>) -> Result<(), Problem> {
+    if expires_at.is_some_and(|at| at <= Timestamp::now()) {
+        return Err(Problem::invalid("/expires_at", "must be in the future"));
+    }
+    Ok(())
 }

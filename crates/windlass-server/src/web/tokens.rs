@@ -16,9 +16,8 @@ use super::query::instant;
 use super::search::{Search, Searched};
 use super::viewer::Viewer;
 use super::when::When;
-use crate::api::admin::tokens::check_future;
 use crate::auth::{Kind, Role, TokenSecret};
-use crate::http::{App, Problem, ProblemKind};
+use crate::http::{App, Problem, ProblemKind, check_future};
 
 #[derive(Template)]
 #[template(path = "tokens.html")]

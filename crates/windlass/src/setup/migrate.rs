@@ -39,7 +39,7 @@ use crate::store::database::Settings;
 use crate::store::{install, schema};
 use crate::text;
 
-pub use pending::{Pending, pending};
+pub use pending::{PendingSetup, pending};
 pub use print::{print_sql, print_sql_from};
 pub use roles::print_roles_sql;
 
@@ -104,9 +104,11 @@ async fn run(client: &Client, settings: &Settings) -> Result<Migrated> {
     }
     roles::ensure(client).await?;
     let is_first = pending.is_first && begin(client).await?;
+    let before = drift(client).await?;
+    take_over(client, &before).await?;
     let holder = open(settings).await?;
     lock(&holder.client).await?;
-    let result = migrate_locked(client).await;
+    let result = migrate_locked(client, &before).await;
     // Ended explicitly, because closing a connection does not wait for the server to notice.
     let unlocked = holder.client.batch_execute("rollback").await;
     let mut migrated = result?;
@@ -152,13 +154,7 @@ async fn begin(client: &Client) -> Result<bool> {
 
 async fn lock(client: &Client) -> Result<()> {
     let started = Instant::now();
-    // After a restore without our roles the tables belong to the caller until they are taken over.
-    let is_ours = "select c.relowner = to_regrole('windlass_owner') from pg_catalog.pg_class c
-        join pg_catalog.pg_namespace n on n.oid = c.relnamespace where n.nspname = 'windlass' and c.relname = 'migration'";
-    let rows = client.query_typed(is_ours, &[]).await?;
-    if rows.first().is_some_and(|row| row.get::<_, Option<bool>>(0) == Some(true)) {
-        client.batch_execute(AS_OWNER).await?;
-    }
+    client.batch_execute(AS_OWNER).await?;
     loop {
         match client.batch_execute(LOCK).await {
             Ok(()) => return Ok(()),
@@ -174,9 +170,8 @@ async fn lock(client: &Client) -> Result<()> {
     }
 }
 
-async fn migrate_locked(client: &Client) -> Result<Migrated> {
-    let before = drift(client).await?;
-    take_over(client, &before).await?;
+/// `before` is what differed when it was found that there is something to do.
+async fn migrate_locked(client: &Client, before: &[Difference]) -> Result<Migrated> {
     client.batch_execute(AS_OWNER).await?;
     let mut migrated = Migrated::default();
     for migration in schema::MIGRATIONS {
@@ -235,7 +230,8 @@ async fn drift(client: &Client) -> Result<Vec<Difference>> {
     Ok(all)
 }
 
-/// Gives the objects of a restored schema to `windlass_owner`. Only their owner or a superuser may.
+/// Gives the objects of a restored schema to `windlass_owner`. Only their owner or a superuser may. This is done before the lock on
+/// `windlass.migration`, which would conflict with it; if several processes do it at the same time, one waits for the other.
 async fn take_over(client: &Client, found: &[Difference]) -> Result<()> {
     let owner = |one: &Difference| match &one.deviation {
         Deviation::OwnedBy(owner) => Some(owner.clone()),
@@ -246,7 +242,9 @@ async fn take_over(client: &Client, found: &[Difference]) -> Result<()> {
     let mut statements: Vec<&str> = theirs.filter_map(|one| one.undo.as_deref()).collect();
     // The new owner of an object must be able to create objects in the schema.
     statements.sort_by_key(|statement| !statement.starts_with("alter schema"));
-    match step(client, &statements.join(";\n")).await {
+    let alone = "lock table windlass.migration in access exclusive mode;\n";
+    let taken = step(client, &format!("{alone}{}", statements.join(";\n"))).await;
+    match taken {
         Err(Error::Database(error)) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
             Err(Error::MigrationDenied {
                 login: client.query_one("select current_user::text", &[]).await?.get(0),
@@ -257,6 +255,12 @@ async fn take_over(client: &Client, found: &[Difference]) -> Result<()> {
                 by: format!("{of} or a superuser"),
                 statements: "windlass migrate".to_owned(),
             })
+        }
+        // Another process has taken them, and migrates now.
+        Err(Error::MigrationBlocked { .. })
+            if drift(client).await?.iter().all(|one| owner(one).is_none()) =>
+        {
+            Ok(())
         }
         other => other,
     }

@@ -4,7 +4,6 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
@@ -14,7 +13,8 @@ use windlass::internals::{NewToken, Token};
 use crate::api::schema;
 use crate::auth::{Caller, Kind, Permission, Role, TokenSecret};
 use crate::http::{
-    App, Body, IdempotencyKey, PageQuery, Problem, ProblemKind, Query, Segment, Time, replay, store_response,
+    App, Body, IdempotencyKey, PageQuery, Problem, ProblemKind, Query, Segment, Time, check_future, replay,
+    store_response,
 };
 
 const MAX_SCOPES: usize = 20;
@@ -126,14 +126,6 @@ pub(crate) async fn create(
     }
     let shown = acting.create_token(tenant, &token, &secret.hash()).await?;
     finish(acting, &key, shown, &secret).await
-}
-
-/// Checks that a new token can be used at all.
-pub(crate) fn check_future(expires_at: Option<Timestamp>) -> Result<(), Problem> {
-    if expires_at.is_some_and(|at| at <= Timestamp::now()) {
-        return Err(Problem::invalid("/expires_at", "must be in the future"));
-    }
-    Ok(())
 }
 
 /// A clearer error for missing scopes than the one about a permission that cannot be granted.

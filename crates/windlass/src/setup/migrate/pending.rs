@@ -12,7 +12,7 @@ use crate::store::{doctor, install, schema, supported};
 /// What [`migrate`](crate::migrate) would do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Pending {
+pub struct PendingSetup {
     /// The numbers of the migrations that are not applied.
     pub migrations: Vec<i32>,
     /// Whether the functions are those of another release, and older.
@@ -25,7 +25,7 @@ pub struct Pending {
     pub(super) is_first: bool,
 }
 
-impl Pending {
+impl PendingSetup {
     /// Whether there is nothing to do.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
@@ -34,30 +34,35 @@ impl Pending {
 }
 
 /// Returns what a migration of this database would do. Changes nothing, and needs no privilege if there is nothing to do.
-pub async fn pending(settings: &Settings) -> Result<Pending> {
+pub async fn pending(settings: &Settings) -> Result<PendingSetup> {
     let connection = open(settings).await?;
     look(&connection.client).await
 }
 
-pub(super) async fn look(client: &Client) -> Result<Pending> {
+pub(super) async fn look(client: &Client) -> Result<PendingSetup> {
     supported::check_server(install::server_version(client).await?)?;
     // Before anything of the schema is read or written: a table of another role could have a trigger, and a view could run anything.
     if !is_installed(client).await? {
         let migrations = schema::MIGRATIONS.iter().map(|one| one.version).collect();
-        return Ok(Pending { migrations, functions: true, is_first: true, ..Pending::default() });
+        return Ok(PendingSetup { migrations, functions: true, is_first: true, ..PendingSetup::default() });
     }
     let stamp = stamp(client).await?;
     let mut pending = match records(client).await? {
         Some(records) if records.is_empty() => {
             let migrations = schema::MIGRATIONS.iter().map(|one| one.version).collect();
-            return Ok(Pending { migrations, functions: true, is_first: true, ..Pending::default() });
+            return Ok(PendingSetup {
+                migrations,
+                functions: true,
+                is_first: true,
+                ..PendingSetup::default()
+            });
         }
         Some(records) => from_records(&records),
-        None if stamp.as_deref() == Some(&our_stamp()) => Pending::default(),
+        None if stamp.as_deref() == Some(&our_stamp()) => PendingSetup::default(),
         None if stamp.as_deref().and_then(revision_in).is_some_and(|theirs| theirs > revision()) => {
-            Pending { is_newer: true, ..Pending::default() }
+            PendingSetup { is_newer: true, ..PendingSetup::default() }
         }
-        None => Pending { functions: true, ..Pending::default() },
+        None => PendingSetup { functions: true, ..PendingSetup::default() },
     };
     if !pending.is_newer && pending.migrations.is_empty() && !pending.functions {
         pending.repairs = drift(client).await?.iter().map(Difference::describe).collect();
@@ -68,8 +73,8 @@ pub(super) async fn look(client: &Client) -> Result<Pending> {
     Ok(pending)
 }
 
-fn from_records(records: &[(i32, String, i32)]) -> Pending {
-    let mut pending = Pending::default();
+fn from_records(records: &[(i32, String, i32)]) -> PendingSetup {
+    let mut pending = PendingSetup::default();
     for wanted in expected() {
         let found = records.iter().find(|(version, ..)| *version == wanted.version);
         let is_same = found.is_some_and(|(_, checksum, _)| *checksum == wanted.checksum);
