@@ -136,7 +136,7 @@ async fn a_tenant_is_created_renamed_suspended_and_deleted_with_its_data() {
     assert!(deleted >= 3);
     server.admin.get(&path).await.problem(404, "not-found");
     let default = format!("/api/v1/admin/tenants/{}", windlass::DEFAULT_TENANT);
-    server.admin.delete(&default).await.problem(403, "forbidden");
+    server.admin.delete(&default).await.problem(409, "conflict");
 }
 
 #[tokio::test]
@@ -182,11 +182,12 @@ async fn a_token_is_shown_once_scoped_rotated_with_overlap_and_revoked() {
     admin.delete(&format!("{path}/{id}")).await.expect(200);
     reader.get("/api/v1/jobs").await.problem(401, "unauthorized");
     successor.get("/api/v1/jobs").await.expect(200);
-    let short = json!({"name": "short", "role": "viewer", "expires_at": "2020-01-01T00:00:00Z"});
-    with_token(&server, &admin.post(path, &short).await.expect(201))
-        .get("/api/v1/jobs")
-        .await
-        .problem(401, "unauthorized");
+    let short = |expires_at: &str| json!({"name": "short", "role": "viewer", "expires_at": expires_at});
+    admin.post(path, &short("2020-01-01T00:00:00Z")).await.problem(422, "invalid");
+    let expired = with_token(&server, &admin.post(path, &short("2099-01-01T00:00:00Z")).await.expect(201));
+    let over = "update windlass.api_tokens set expires_at = now() - interval '1 second' where name = 'short'";
+    server.queue.client().await.execute(over, &[]).await.unwrap();
+    expired.get("/api/v1/jobs").await.problem(401, "unauthorized");
     // Another tenant's token is not found.
     let other = server.client(server.queue.tenant("b").await, Role::TenantAdmin).await;
     other.delete(&format!("{path}/{id}")).await.problem(404, "not-found");

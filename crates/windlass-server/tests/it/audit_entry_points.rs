@@ -26,7 +26,7 @@ const ENTRY_POINTS: [&str; 5] =
     ["API", "form", "command with a server", "command with a database", "library"];
 
 /// Routes that change something without an action of their own, or that repeat another route.
-const NOT_PERFORMED: [&str; 7] = [
+const NOT_PERFORMED: [&str; 8] = [
     // Only read.
     "/api/v1/jobs/triggers/dry-run",
     "/api/v1/jobs/triggers/preview",
@@ -34,6 +34,8 @@ const NOT_PERFORMED: [&str; 7] = [
     "/ui/triggers/dry-run",
     // Sets a cookie.
     "/ui/theme",
+    // Sent by the command `definitions apply`.
+    "/api/v1/admin/jobs/definitions/apply",
     // The verbs of `/api/v1/events` and `/ui/jobs/act`: hooks.rs and the browser tests send these.
     "/api/v1/hooks/{hook}",
     "/ui/dead-letters",
@@ -109,7 +111,7 @@ impl Shape {
 }
 
 /// Functions that a caller's transaction may use without a row: they only read, or store the response of a request.
-const UNRECORDED: [&str; 15] = [
+const UNRECORDED: [&str; 16] = [
     "commit",
     "now",
     "job",
@@ -120,6 +122,7 @@ const UNRECORDED: [&str; 15] = [
     "retryable",
     "trigger",
     "definition",
+    "definitions",
     "tenant_record",
     "members",
     "lock_member",

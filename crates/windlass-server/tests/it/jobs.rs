@@ -81,7 +81,7 @@ async fn invalid_input_is_rejected_with_its_place() {
             json!({"definition_key": "recompute-trained-tags", "payload": {"model": "a\u{0}b"}}),
             "/payload/model",
         ),
-        (json!({}), ""),
+        (json!({}), "/definition_key"),
         (json!([]), ""),
     ];
     for (body, pointer) in refused {

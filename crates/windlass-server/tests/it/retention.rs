@@ -73,7 +73,7 @@ async fn rules_are_set_applied_and_removed() {
     assert_eq!((&rule["definition_key"], &rule["keep_seconds"]), (&json!("*"), &Value::Null));
     for (body, place) in [
         (json!({"status": "running", "keep_seconds": 1}), "/status"),
-        (json!({"status": "failed"}), ""),
+        (json!({"status": "failed"}), "/keep_seconds"),
         (json!({"status": "failed", "keep_seconds": -1}), "/keep_seconds"),
         (json!({"status": "failed", "keep_seconds": 9_999_999_999_u64}), "/keep_seconds"),
         (json!({"status": "event", "definition_key": "a", "keep_seconds": 1}), "/definition_key"),
@@ -127,7 +127,7 @@ async fn a_hold_keeps_its_jobs_until_it_is_released() {
         (json!({"subject_type": "user", "reason": "r"}), "/subject_id"),
         (json!({"subject_id": "7", "reason": "r"}), "/subject_type"),
         (json!({"reason": " "}), "/reason"),
-        (json!({}), ""),
+        (json!({}), "/reason"),
     ] {
         let problem = admin.post("/api/v1/retention/holds", &body).await.problem(422, "invalid");
         assert_eq!(problem["errors"][0]["pointer"], pointer, "{problem}");

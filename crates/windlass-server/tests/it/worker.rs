@@ -37,7 +37,7 @@ async fn a_worker_that_signs_off_is_listed_as_stopped_at_once() {
     assert_eq!(worker.post("/api/v1/worker/stop", &stop).await.expect(200), json!({"is_stopped": true}));
     assert_eq!(status().await, "stopped");
 
-    server.queue.enqueue(&NewJob::new("remote")).await.unwrap();
+    server.queue.enqueue(&NewJob::new("pulled")).await.unwrap();
     let mut claim = claim();
     claim["worker_id"] = json!("mac");
     let job = worker.post("/api/v1/worker/jobs/claim", &claim).await.expect(200)["jobs"][0].clone();
@@ -184,7 +184,7 @@ async fn invalid_fields_of_a_worker_are_named() {
             json!({"fence": fence, "next": vec![json!({"definition_key": "pulled"}); 1001]}),
             "/next",
         ),
-        (at(&job, "fail"), json!({"fence": fence}), ""),
+        (at(&job, "fail"), json!({"fence": fence}), "/error"),
         (at(&job, "snooze"), json!({"fence": fence, "delay_seconds": -1}), "/delay_seconds"),
         (at(&job, "heartbeat"), json!({"fence": fence, "lease_seconds": 1e9}), "/lease_seconds"),
     ];

@@ -15,8 +15,9 @@ const MAX: usize = 2_000;
 const MAX_OF_INSTALLATION: usize = 100_000;
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct KnownWorkers(Arc<Mutex<HashMap<Option<Uuid>, HashMap<String, Slot>>>>);
+pub(super) struct KnownWorkers(Arc<Mutex<ByTenant>>);
 
+type ByTenant = HashMap<Option<Uuid>, HashMap<String, Slot>>;
 type Slot = Arc<tokio::sync::Mutex<Option<KnownWorker>>>;
 
 #[derive(Debug)]
@@ -64,7 +65,7 @@ impl KnownWorkers {
         });
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<Option<Uuid>, HashMap<String, Slot>>> {
+    fn all(&self) -> MutexGuard<'_, ByTenant> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

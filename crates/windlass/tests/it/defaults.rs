@@ -7,7 +7,7 @@ mod old_snapshot;
 
 use windlass::job::Filter;
 use windlass::{DEFAULT_TENANT, Definition, NewJob, Queue};
-use windlass_testing::{SHADOWS, TestQueue, settings};
+use windlass_testing::{Login, SHADOWS, TestQueue, settings};
 
 /// Names that precede Postgres's own, in a schema that every role may write.
 pub(crate) const HOSTILE_PATH: (&str, &str) = ("search_path", "hostile, public, pg_catalog");
@@ -131,7 +131,7 @@ async fn a_read_only_database_is_rejected_with_its_reason() {
     assert!(error.contains("read-only transaction"), "{error}");
 }
 
-/// Row-level security is the second barrier; a session that disables it gets nothing at all.
+/// Row-level security is the second barrier; a login that disables it reads nothing at all. The functions do not depend on it.
 #[tokio::test]
 async fn a_database_without_row_security_is_rejected_with_its_reason() {
     let queue = TestQueue::create().await;
@@ -139,7 +139,14 @@ async fn a_database_without_row_security_is_rejected_with_its_reason() {
     let client = queue.client().await;
     let name: String = client.query_one("select current_database()::text", &[]).await.unwrap().get(0);
     client.batch_execute(&format!("alter database {name} set row_security = off")).await.unwrap();
-    let fresh = Queue::connect(settings(queue.url())).await.unwrap();
-    let error = fresh.enqueue(&NewJob::new("held")).await.unwrap_err().to_string();
-    assert!(error.contains("row-level security"), "{error}");
+    let role = Login::create(&queue, "windlass_app").await;
+    let theirs = role.client().await;
+    theirs.batch_execute(&format!("set windlass.tenant_id = '{DEFAULT_TENANT}'")).await.unwrap();
+    for table in ["jobs", "job", "job_counts"] {
+        let error = theirs.query(&format!("select from windlass.{table}"), &[]).await.unwrap_err();
+        let message = error.as_db_error().map(|error| error.message().to_owned()).unwrap_or_default();
+        assert!(message.contains("row-level security"), "{table}: {error}");
+    }
+    theirs.query("select windlass.enqueue('held')", &[]).await.unwrap();
+    role.drop().await;
 }

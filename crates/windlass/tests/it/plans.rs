@@ -104,6 +104,7 @@ async fn a_rare_tag_is_found_by_its_index() {
                 &no_text,
                 &no_text,
                 &no_ids,
+                &false,
                 &tag,
             ],
         )
@@ -292,6 +293,7 @@ async fn lists_use_indexes(queue: &TestQueue, watch: &mut Watch) {
         match state {
             1 => params.push(&state),
             5 => params.push(&i64::MAX),
+            6 => params.push(&false),
             _ => {}
         }
         let rows = watch.client.query(&text, &params).await.unwrap();
@@ -335,6 +337,7 @@ async fn lists_use_indexes(queue: &TestQueue, watch: &mut Watch) {
                     &subject,
                     &correlation,
                     &no_ids,
+                    &false,
                 ],
             )
             .await

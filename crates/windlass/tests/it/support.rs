@@ -182,7 +182,7 @@ pub(crate) async fn everything_unaudited(client: &Client) -> String {
 }
 
 async fn everything_but(client: &Client, left_out: &[&str]) -> String {
-    let names = "select c.oid::regclass::text from pg_class c
+    let names = "select format('windlass.%I', c.relname) from pg_class c
         where c.relnamespace = 'windlass'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
           and c.relname <> all ($1)
         order by 1";

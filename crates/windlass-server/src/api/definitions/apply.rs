@@ -44,7 +44,7 @@ pub(crate) struct AppliedDefinition {
     changes: BTreeMap<String, FieldChange>,
 }
 
-#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ApplyAction {
     Create,
@@ -87,7 +87,8 @@ pub(crate) async fn apply(
         };
         definitions.push(applied.map_err(|problem| within(problem, position, &key))?);
     }
-    if !dry_run {
+    // Nothing is recorded, and nothing committed, if all of them are as wanted.
+    if !dry_run && definitions.iter().any(|one| one.action != ApplyAction::Same) {
         acting.commit().await?;
     }
     Ok(Json(Applied { definitions }))

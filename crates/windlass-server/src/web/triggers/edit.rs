@@ -213,13 +213,13 @@ pub(crate) async fn change(
 }
 
 async fn save(app: &App, viewer: &Viewer, trigger: Option<&Trigger>, posted: &Posted) -> Page {
-    let typed = typed(posted);
+    let (typed, wrong) = typed(posted);
     if posted.get("do") == Some("preview") {
-        return show(app, viewer, trigger, typed.unwrap_or_else(|(_, typed)| typed), None).await;
+        return show(app, viewer, trigger, typed, None).await;
     }
-    let (shown, problem) = match typed {
-        Err((wrong, typed)) => (typed, wrong),
-        Ok(typed) => match written(app, viewer, trigger.map(|trigger| trigger.id), &typed).await {
+    let (shown, problem) = match wrong {
+        Some(wrong) => (typed, wrong),
+        None => match written(app, viewer, trigger.map(|trigger| trigger.id), &typed).await {
             Ok(saved) => {
                 return Ok(back(
                     &format!("/ui/triggers/{}", saved.id),
@@ -234,8 +234,8 @@ async fn save(app: &App, viewer: &Viewer, trigger: Option<&Trigger>, posted: &Po
     show(app, viewer, trigger, shown, Some(Wrong::of(&problem, &FIELDS))).await
 }
 
-/// The submitted fields with their types; or an error, and the valid fields.
-fn typed(posted: &Posted) -> Result<Shown, (Problem, Shown)> {
+/// The submitted fields with their types, and an error if one of them has none.
+fn typed(posted: &Posted) -> (Shown, Option<Problem>) {
     let mut shown = Map::new();
     let mut wrong = None;
     for name in [
@@ -267,11 +267,7 @@ fn typed(posted: &Posted) -> Result<Shown, (Problem, Shown)> {
         shown.insert(name.to_owned(), value);
     }
     shown.insert("is_enabled".to_owned(), Value::from(posted.get("is_enabled").is_some()));
-    let shown = Shown(shown);
-    match wrong {
-        None => Ok(shown),
-        Some(wrong) => Err((wrong, shown)),
-    }
+    (Shown(shown), wrong)
 }
 
 async fn written(app: &App, viewer: &Viewer, id: Option<Uuid>, typed: &Shown) -> Result<Trigger, Problem> {

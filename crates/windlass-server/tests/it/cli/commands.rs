@@ -57,7 +57,7 @@ async fn an_invalid_argument_exits_with_2_and_is_named() {
         (vec!["jobs", "enqueue", "x", "--in", "soon"], "5m"),
         (vec!["jobs", "cancel"], "--status"),
         (vec!["--server", "localhost", "summary"], "http://"),
-        (vec!["keeper", "--once", "dust"], "no database is configured"),
+        (vec!["keeper", "--once", "dust"], "must be one of promote"),
         (vec!["migrate"], "--database-url"),
         (vec!["definitions", "apply", "/nowhere.toml"], "/nowhere.toml"),
     ] {

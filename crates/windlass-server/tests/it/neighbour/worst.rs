@@ -258,8 +258,9 @@ fn largest(route: &Route, bytes: usize) -> Vec<u8> {
 }
 
 /// Of these nothing is worse than the size of the body. The forms do what a route for programs does.
-const NOTHING_WORSE: [&str; 28] = [
+const NOTHING_WORSE: [&str; 29] = [
     "/api/v1/me/password",
+    "/api/v1/worker/stop",
     "/api/v1/jobs/{job_id}/cancel",
     "/api/v1/jobs/{job_id}/retry",
     "/api/v1/jobs/triggers/{trigger_id}",

@@ -155,7 +155,6 @@ async fn a_login_without_roles_gets_the_roles_that_it_needs() {
         (vec!["jobs", "list"], "windlass_operator"),
         (vec!["doctor"], "windlass_operator"),
         (vec!["audit", "head"], "windlass_operator"),
-        (vec!["migrate"], "windlass_migrator"),
     ] {
         refused(&arguments, login.url(), role).await;
     }
@@ -165,7 +164,9 @@ async fn a_login_without_roles_gets_the_roles_that_it_needs() {
 /// Ends with the exit code of a missing permission, and names the role.
 async fn refused(arguments: &[&str], url: &str, roles: &str) -> String {
     let ran = Ran::of(windlass(arguments).args(["--database-url", url]).output().await.unwrap()).expect(4);
-    assert!(ran.err.contains(&format!("grant the role {roles} to this login")), "{arguments:?}: {ran:#?}");
+    // `migrate` prints the statements to run.
+    let advice = [format!("grant the role {roles} to this login"), format!("grant {roles} to \"")];
+    assert!(advice.iter().any(|advice| ran.err.contains(advice)), "{arguments:?}: {ran:#?}");
     ran.err
 }
 

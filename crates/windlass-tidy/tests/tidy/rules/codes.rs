@@ -134,7 +134,7 @@ fn is_compared(tokens: &[(usize, Token<'_>)]) -> bool {
                 compares = true;
             }
             Token::Mark(',') if index > 0 && tokens[index - 1].1 == Token::Word("smallint") => {
-                compares = true
+                compares = true;
             }
             Token::Mark('(' | ':') | Token::Word("is" | "not" | "distinct" | "smallint") => {}
             Token::Code => return compares,

@@ -26,7 +26,7 @@ impl Watch {
         });
         client
             .batch_execute(
-                "load 'auto_explain';
+                "load 'auto_explain'; set default_transaction_isolation = 'read committed';
                  set auto_explain.log_min_duration = 0; set auto_explain.log_nested_statements = on;
                  set auto_explain.log_analyze = on; set auto_explain.log_timing = off;
                  set auto_explain.log_format = json; set auto_explain.log_level = notice",

@@ -88,7 +88,8 @@ async fn every_block_of_backup_and_restore_runs() {
     );
     app.batch_execute(&claim).await.unwrap();
     let yearly = NewTrigger::schedule("report", "* * * * *", "report");
-    queue.create_trigger(DEFAULT_TENANT, &yearly, "tester").await.unwrap();
+    let operator = Queue::connect(Settings::new(&url(&old, "windlass", "app")).unwrap()).await.unwrap();
+    operator.create_trigger(DEFAULT_TENANT, &yearly, "tester").await.unwrap();
     let overdue = "update windlass.job_triggers set next_due_at = next_due_at - interval '1 hour', created_at = created_at - interval '2 hours'";
     app.batch_execute(overdue).await.unwrap();
     let point: String = app.query_one("select clock_timestamp()::text", &[]).await.unwrap().get(0);
@@ -96,7 +97,7 @@ async fn every_block_of_backup_and_restore_runs() {
     queue.enqueue(&NewJob::new("report").dedupe_key("later")).await.unwrap();
     let last: String = admin.query_one("select pg_walfile_name(pg_switch_wal())", &[]).await.unwrap().get(0);
     eventually("the log is archived", async || archive.join(&last).is_file()).await;
-    drop((queue, app, admin));
+    drop((queue, operator, app, admin));
     old.stop().await.unwrap();
 
     desk.run(to_a_point).await;

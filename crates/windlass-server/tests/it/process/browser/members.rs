@@ -20,7 +20,7 @@ async fn a_tenant_admin_invites_a_person_changes_their_role_and_removes_them() {
     chrome.fill("#f-email", "ada@acme").await;
     chrome.script("document.querySelector('#f-email').type = 'text'; document.querySelector('#f-email').value = 'ada at acme'").await;
     chrome.click("button[value=save]").await;
-    chrome.until_text("main .note", "must be an email address").await;
+    chrome.until_text("#f-email-wrong", "must be an email address").await;
     assert_eq!(chrome.find("#f-email").await.value().await.unwrap().as_deref(), Some("ada at acme"));
     chrome.fill("#f-email", "ada@acme.example").await;
     chrome.click("button[value=save]").await;

@@ -17,7 +17,7 @@ async fn errors_explain_what_happened_and_what_to_do() {
     for words in [
         "You don&#39;t have access",
         "Requires the permission admin",
-        "Ask a tenant admin for a role with this",
+        "Only super-admins can open this page.",
     ] {
         assert!(page.text.contains(words), "{words}: {}", page.text);
     }

@@ -3,7 +3,12 @@
 -- other roles are not ours to judge. All weekly partitions have one name. Reads only the catalog, which every login may read, so it also
 -- works for a login without any privilege. take: the statement that makes windlass_owner the owner of an object of another role. remove: the
 -- statement that removes a policy or a privilege which should not be there.
-with of_schema as (
+-- pinned: constants in bodies and views are printed by the settings of the session, so these are set for this statement. A row needs it
+-- before its texts are printed.
+with pinned as materialized (
+  select pg_catalog.set_config('timezone', 'UTC', true), pg_catalog.set_config('datestyle', 'ISO, MDY', true),
+         pg_catalog.set_config('intervalstyle', 'postgres', true), pg_catalog.set_config('extra_float_digits', '1', true)),
+of_schema as (
   select n.oid, n.nspowner, n.nspacl from pg_catalog.pg_namespace n where n.nspname = 'windlass'),
 relations as (
   select c.oid, c.relname, c.relkind, c.relowner, c.relacl, c.relrowsecurity, c.relforcerowsecurity, c.reloptions,
@@ -28,7 +33,7 @@ select case c.relkind when 'v' then 'view' when 'S' then 'sequence' else 'table'
        case when c.relkind <> 'S' or not exists (select from pg_catalog.pg_depend d
                 where d.classid = 'pg_catalog.pg_class'::regclass and d.objid = c.oid and d.deptype in ('a', 'i'))
             then format('alter table windlass.%I owner to windlass_owner', c.relname) end, null
-  from relations c
+  from relations c cross join pinned
   cross join lateral (
     select coalesce(string_agg(x.role || ' ' || x.privileges, ', ' order by x.role collate "C"), 'no grants') as list from (
       select case a.grantee when 0 then 'public' else pg_catalog.pg_get_userbyid(a.grantee)::text end as role,
@@ -62,7 +67,7 @@ select 'function', p.proname || '(' || pg_catalog.pg_get_function_identity_argum
          case p.provolatile when 'i' then 'immutable' when 's' then 'stable' end, array_to_string(p.proconfig, ', '),
          left(encode(sha256(convert_to(p.prosrc || coalesce(pg_catalog.pg_get_function_sqlbody(p.oid), ''), 'UTF8')), 'hex'), 16), g.list),
        format('alter routine windlass.%I(%s) owner to windlass_owner', p.proname, pg_catalog.pg_get_function_identity_arguments(p.oid)), null
-  from of_schema n join pg_catalog.pg_proc p on p.pronamespace = n.oid
+  from of_schema n cross join pinned join pg_catalog.pg_proc p on p.pronamespace = n.oid
   cross join lateral (
     select coalesce(string_agg(x.role, ', ' order by x.role collate "C"), 'no grants') as list from (
       select case a.grantee when 0 then 'public' else pg_catalog.pg_get_userbyid(a.grantee)::text end as role
