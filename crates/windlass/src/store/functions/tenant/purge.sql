@@ -33,7 +33,9 @@ begin
     update windlass.tenants t set purge_barrier = was.barrier where t.id = tenant and t.purge_barrier is distinct from was.barrier;
   end if;
   purged := windlass.purge_unaudited(tenant, array(select b.id from windlass.job b where b.tenant_id = tenant limit most));
-  if purged = 0 and was.status = 'deleting' and pg_snapshot_xmin(now_running) >= was.barrier then
+  -- Not the caller's own transaction, which may do all steps: the snapshot does not list it, but its xmin counts it.
+  if purged = 0 and was.status = 'deleting'
+     and not exists (select from pg_snapshot_xip(now_running) x (id) where x.id < was.barrier and x.id <> pg_current_xact_id()) then
     if windlass.purge_other_rows(tenant, most) then
       return;
     end if;
