@@ -7,7 +7,9 @@
 -- before its texts are printed.
 with pinned as materialized (
   select pg_catalog.set_config('timezone', 'UTC', true), pg_catalog.set_config('datestyle', 'ISO, MDY', true),
-         pg_catalog.set_config('intervalstyle', 'postgres', true), pg_catalog.set_config('extra_float_digits', '1', true)),
+         pg_catalog.set_config('intervalstyle', 'postgres', true), pg_catalog.set_config('extra_float_digits', '1', true),
+         pg_catalog.set_config('bytea_output', 'hex', true), pg_catalog.set_config('quote_all_identifiers', 'off', true),
+         pg_catalog.set_config('standard_conforming_strings', 'on', true)),
 of_schema as (
   select n.oid, n.nspowner, n.nspacl from pg_catalog.pg_namespace n where n.nspname = 'windlass'),
 relations as (
