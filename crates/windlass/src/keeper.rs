@@ -27,6 +27,7 @@ mod promote;
 mod prune;
 mod purge_tenants;
 mod reap;
+mod retire;
 mod sample;
 mod schedule;
 mod seal;
@@ -71,11 +72,13 @@ pub struct KeeperSettings {
     /// The share of its time that pruning works while it has a backlog, above 0 and up to 1. The rest is left to the
     /// jobs.
     pub prune_share: f64,
+    /// How often a partition to replace is searched.
+    pub retire: Duration,
     /// How often actions are chained in the audit trail.
     pub seal: Duration,
     /// How often the data of deleted tenants is purged.
     pub purge_tenants: Duration,
-    /// How often partitions are created ahead of time.
+    /// How often partitions are created ahead of time, and divided if many jobs are enqueued.
     pub partition: Duration,
     /// How often activity is summed for the charts.
     pub sample: Duration,
@@ -93,9 +96,10 @@ impl Default for KeeperSettings {
             fold: Duration::from_secs(1),
             prune: Duration::from_secs(60),
             prune_share: 0.1,
+            retire: Duration::from_secs(10),
             seal: Duration::from_secs(2),
             purge_tenants: Duration::from_secs(5),
-            partition: Duration::from_secs(3600),
+            partition: Duration::from_secs(10),
             sample: Duration::from_secs(5),
         }
     }
@@ -159,6 +163,13 @@ impl KeeperSettings {
         self
     }
 
+    /// Sets [`Self::retire`](field@Self::retire).
+    #[must_use]
+    pub fn retire(mut self, every: Duration) -> Self {
+        self.retire = every;
+        self
+    }
+
     /// Sets [`Self::seal`](field@Self::seal).
     #[must_use]
     pub fn seal(mut self, every: Duration) -> Self {
@@ -197,13 +208,14 @@ impl KeeperSettings {
 
 /// The tasks of a keeper, each with its own connection, so that none waits for another's statement. A duty that must
 /// not be delayed by another one is alone in its task.
-const TASKS: [&[Duty]; 7] = [
+const TASKS: [&[Duty]; 8] = [
     &[Duty::Promote],
     &[Duty::Schedule],
     &[Duty::Dispatch],
     &[Duty::Reap],
     &[Duty::Unblock],
     &[Duty::Expire, Duty::Fold],
+    &[Duty::Retire],
     &[Duty::Partition, Duty::Prune, Duty::Seal, Duty::PurgeTenants, Duty::Sample],
 ];
 
@@ -258,6 +270,7 @@ impl Keeper {
             Duty::Unblock => unblock::run_once(database).await,
             Duty::Fold => fold::run_once(database).await,
             Duty::Prune => prune::run_once(database).await,
+            Duty::Retire => retire::run_once(database).await,
             Duty::Seal => seal::run_once(database).await,
             Duty::PurgeTenants => purge_tenants::run_once(database).await,
             Duty::Partition => partition::run_once(database).await,
@@ -316,9 +329,9 @@ impl Keeper {
         }
     }
 
-    /// One keeper prunes at a time, so that the share of one is the share of all.
+    /// One keeper prunes at a time, and one replaces partitions, so that the share of one is the share of all.
     async fn turn(&self, duty: Duty) -> Result<Round> {
-        if duty == Duty::Prune
+        if matches!(duty, Duty::Prune | Duty::Retire)
             && !leader::patience(self.queue.database(), duty.as_str(), self.holder).await?.is_zero()
         {
             return Ok(Round::default());
@@ -330,6 +343,8 @@ impl Keeper {
     fn respite(&self, duty: Duty, took: Duration) -> Duration {
         if duty == Duty::Prune {
             took.mul_f64(1.0 / self.settings.prune_share.clamp(0.001, 1.0) - 1.0)
+        } else if duty == Duty::Retire {
+            took // a step that read a whole partition has used a core for as long as it took
         } else {
             Duration::ZERO
         }
@@ -345,6 +360,7 @@ impl Keeper {
             Duty::Unblock => self.settings.unblock,
             Duty::Fold => self.settings.fold,
             Duty::Prune => self.settings.prune,
+            Duty::Retire => self.settings.retire,
             Duty::Seal => self.settings.seal,
             Duty::PurgeTenants => self.settings.purge_tenants,
             Duty::Partition => self.settings.partition,

@@ -3,6 +3,7 @@
 
 mod gates;
 mod lifecycle;
+mod retire;
 
 use std::pin::pin;
 

@@ -191,7 +191,7 @@ async fn prune_all(watch: &mut Watch) -> (i32, usize) {
     }
 }
 
-/// If retention is shorter than a partition's week, old and new rows are on the same pages; a check must not read them all.
+/// If retention is shorter than a partition's day, old and new rows are on the same pages; a check must not read them all.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_check_reads_due_rows_though_they_share_pages_with_new_ones() {
     let queue = TestQueue::create().await;

@@ -9,7 +9,8 @@ do $$
 declare
   name text;
 begin
-  foreach name in array array['job_default', 'history_default', 'audit_due', 'audit_seals', 'audit_sealer', 'audit_heads',
+  foreach name in array array['job_default', 'history_default', 'progress_default', 'job_log_default', 'retiring', 'retiring_change',
+      'retiring_gone', 'retiring_hold', 'retiring_back', 'retiring_keep', 'partition_look', 'partition_rate', 'leftover_mark', 'audit_due', 'audit_seals', 'audit_sealer', 'audit_heads',
       'users', 'members',
       'invitations', 'password_resets', 'api_tokens', 'sessions', 'request_keys', 'trouble', 'prune_passed', 'prune_again', 'dedupe',
       'idempotency', 'ordering', 'cancel_request', 'job_workers', 'gate'] loop

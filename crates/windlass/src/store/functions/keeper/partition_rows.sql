@@ -1,5 +1,5 @@
--- Rows in the default partition that belong to a week whose partition does not exist yet. A caller can choose ids of any week: UUIDs of
--- other versions than 7 are not refused by their time (see refuse_ids), and one of them would otherwise keep that week's partition from
+-- Rows in the default partition that belong to a day whose partition does not exist yet. A caller can choose ids of any day: UUIDs of
+-- other versions than 7 are not refused by their time (see refuse_ids), and one of them would otherwise keep that day's partition from
 -- being created. So they are moved when it is created, in the same transaction.
 -- Bounded, because the tables are locked meanwhile: 5000 rows and 16 MB. More than that stays, and `troubles` says so; when the jobs are
 -- deleted, or few enough are left, the next round creates the partition.
@@ -20,6 +20,8 @@ begin
   execute format('select count(*) > 0, count(*) > 5000 or coalesce(sum(r.bytes), 0) > 16777216
       from (select %s as bytes from windlass.%I t where %I >= %L and %I < %L limit 5001) r',
     case parent when 'job' then 'pg_column_size(t.payload)'
+      when 'progress' then 'coalesce(pg_column_size(t.message), 0)'
+      when 'job_log' then 'pg_column_size(t.text)'
       else 'coalesce(pg_column_size(t.result), 0) + coalesce(pg_column_size(t.artifact), 0) + coalesce(pg_column_size(t.error_text), 0)
             + coalesce(pg_column_size(t.stdout_tail), 0) + coalesce(pg_column_size(t.stderr_tail), 0)' end,
     parent || '_default', windlass.partition_key(parent), low, windlass.partition_key(parent), high) into has_rows, is_too_much;
@@ -41,7 +43,7 @@ begin
 end
 $$;
 
--- Notes why a partition is not created, with the tenant that has the most rows of that week.
+-- Notes why a partition is not created, with the tenant that has the most rows of that day.
 create or replace function windlass.leave_partition(parent text, part text, low uuid, high uuid) returns void
 language plpgsql
 as $$
@@ -52,7 +54,7 @@ begin
        where %I >= %L and %I < %L group by 1 order by 2 desc, 1 limit 1',
     parent || '_default', windlass.partition_key(parent), low, windlass.partition_key(parent), high) into most;
   perform windlass.note_trouble('partition', '00000000-0000-0000-0000-000000000000', part,
-    format('was not created: the default partition has %s rows of that week, too many or too large to be moved, or is itself too large; '
+    format('was not created: the default partition has %s rows of that day, too many or too large to be moved, or is itself too large; '
         'most of them (%s) belong to tenant %s, whose callers chose these job ids. Delete those jobs, or leave them there: '
         'everything works, but deleting old jobs is slower',
       coalesce(most.of_all, 0), coalesce(most.of_tenant, 0), coalesce(most.tenant_id::text, '-')));

@@ -6,6 +6,7 @@
 -- others. Returns the number of processed jobs.
 -- Index: history_by_time. A rule reads an interval whose size is derived from the content of the last one, so that no
 -- statement reads the whole backlog. A new rule starts at the oldest row.
+-- Large partitions are left to retire, which replaces them as a whole: rules pass over their jobs (see left_to_retire).
 -- A rule that has reached its end is processed again after a twentieth of its period, at most an hour: with 1,200 rules
 -- and nothing to do, checking each took 1.1 s every round. A round ends after five seconds; the next one continues.
 create or replace function windlass.prune(most integer) returns integer
@@ -31,10 +32,12 @@ declare
   room integer;
   gone integer;
   is_full boolean := false;
+  large record;
 begin
   if not windlass.try_gate('prune') then
     return 0;
   end if;
+  select * into large from windlass.left_to_retire();
   ended_before := windlass.move_prune_mark();
   perform windlass.begin_again();
   perform windlass.return_to_passed(most);
@@ -58,6 +61,7 @@ begin
         with old as materialized (
           select h.tenant_id, h.job_id, h.finished_at from windlass.history h
            where h.finished_at >= since and h.finished_at < upto and h.job_status = rule.status
+             and (h.job_id < large.low or h.job_id >= large.high) and h.tableoid <> all (large.tables)
              and h.lane in (
                select l.id from windlass.lane l
                 where l.definition_id = rule.definition_id
@@ -86,6 +90,7 @@ begin
     exit when is_full or clock_timestamp() - began > interval '5 s';
   end loop;
   perform windlass.end_again();
+  perform windlass.prune_leftovers(most);
   return greatest(seen + windlass.finish_clean_ups(most), windlass.prune_keys(most));
 end
 $$;

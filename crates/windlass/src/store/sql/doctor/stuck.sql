@@ -1,5 +1,5 @@
 -- Work that is overdue, one row per kind: duties of the keeper, and queued jobs that no live worker has a handler for.
--- Reads only counters and small tables, and no body. Counters may be out of range: the doctor reports that. unknown
+-- Reads counters and small tables, the oldest part of history for retention, and no body. Counters may be out of range: the doctor reports that. unknown
 -- run: a live worker last reported how many jobs it has, and holds more that it claimed at least a lease before that.
 select 'promote' as kind, '' as name, count(*) as jobs, coalesce(extract(epoch from clock_timestamp() - min(d.due_at))::bigint,
        0) as age_seconds
@@ -41,7 +41,10 @@ select 'paused', q.name, least(coalesce((select sum(c.queued) from windlass.job_
        9223372036854775807)::bigint, extract(epoch from clock_timestamp() - q.updated_at)::bigint
   from windlass.queues q where q.is_paused
 union all
-select 'partition', to_char(w.week, 'YYYY-MM-DD'), 0, 0
-  from (select date_trunc('week', now() at time zone 'UTC') + interval '1 week' as week) w
- where to_regclass('windlass.job_' || to_char(w.week, 'IYYY_"w"IW')) is null
+select 'retention', r.definition_key || ' ' || r.status, r.due, r.behind_seconds
+  from windlass.retention_progress() r where r.behind_seconds > greatest(3600, least(r.keep_seconds / 10, 86400))
+union all
+select 'partition', to_char(d.day, 'YYYY-MM-DD'), 0, 0
+  from (select date_trunc('day', now() at time zone 'UTC') + interval '1 day' as day) d
+ where to_regclass('windlass.job_' || to_char(d.day, 'YYYYMMDD')) is null
  order by 1, 2
