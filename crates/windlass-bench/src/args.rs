@@ -7,6 +7,7 @@ use std::str::FromStr;
 use crate::api::ApiPlan;
 use crate::commands::CommandsPlan;
 use crate::driver::{BulkPlan, DrainPlan, LatencyPlan, Mode, SinglePlan, SteadyPlan};
+use crate::forever::ForeverPlan;
 use crate::http::HttpPlan;
 use crate::neighbour::NeighbourPlan;
 use crate::pages::PagesPlan;
@@ -21,6 +22,7 @@ pub(crate) const USAGE: &str = "usage: windlass-bench [--quick|--full] [--json F
        windlass-bench pages [--jobs N] [--tenants N] [--reads N]       the server time and the size of every page of the UI
        windlass-bench schedule [--triggers N] [--events N]             many fires at one instant, and dispatched events
        windlass-bench neighbour [--seconds S] [--turns N] [--callers N] [--json FILE]   one tenant while another causes load
+       windlass-bench forever [--minutes M] [--quick] [--json FILE]   full speed with a short retention, for long
        windlass-bench prune [--history N] [--rounds N] [--seconds S]   a steady run with and without pruning
 
   --quick       smaller sizes, the same figures, in less than two minutes
@@ -48,6 +50,7 @@ pub(crate) enum Command {
     Pages(PagesPlan),
     Schedule(SchedulePlan),
     Prune(PrunePlan),
+    Forever(ForeverPlan),
     Neighbour(NeighbourPlan),
 }
 
@@ -140,6 +143,7 @@ impl Command {
             Some("http") => parse_http(&words[1..]).map(Self::Http),
             Some("neighbour") => parse_neighbour(&words[1..]).map(Self::Neighbour),
             Some("prune") => parse_prune(&words[1..]).map(Self::Prune),
+            Some("forever") => parse_forever(&words[1..]).map(Self::Forever),
             Some("pages") => parse_pages(&words[1..]).map(Self::Pages),
             Some("schedule") => parse_schedule(&words[1..]).map(Self::Schedule),
             _ => parse_suite(&words).map(Self::Suite),
@@ -166,6 +170,15 @@ fn parse_prune(words: &[String]) -> Result<PrunePlan, UsageError> {
         history: flags.positive("--history", 10_000_000)?,
         rounds: flags.positive("--rounds", 3)?,
         seconds: flags.positive("--seconds", 20)?,
+    })
+}
+
+fn parse_forever(words: &[String]) -> Result<ForeverPlan, UsageError> {
+    let mut flags = Flags::parse(words, &["--quick"], &["--minutes", "--json"])?;
+    let minutes = if flags.switch("--quick") { 5 } else { 30 };
+    Ok(ForeverPlan {
+        minutes: flags.positive("--minutes", minutes)?,
+        json: flags.text("--json").map(PathBuf::from),
     })
 }
 
