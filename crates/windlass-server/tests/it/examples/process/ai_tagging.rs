@@ -224,5 +224,10 @@ async fn the_jobs_of_a_post_account_or_workspace_are_deleted_with_it() {
     client.execute("delete from workspaces where id = $1", &[&other]).await.unwrap();
     assert_eq!(count(client, "select count(*) from windlass.jobs").await, 0);
     let tenants = "select count(*) from windlass.tenants where slug = 'night-train'";
-    assert_eq!(count(client, tenants).await, 0, "its tenant is deleted as well");
+    let keeper = Keeper::new(app.queue.queue().clone(), KeeperSettings::default());
+    eventually("its tenant is deleted as well", async || {
+        keeper.run_once(Duty::PurgeTenants).await.unwrap();
+        count(client, tenants).await == 0
+    })
+    .await;
 }

@@ -1,6 +1,7 @@
 -- One step of deleting a tenant. The first step marks it `deleting`, so that nothing new is enqueued; each further step
--- deletes a batch; the last one deletes the tenant itself. Returns the number of deleted jobs, and whether it is done.
--- Resumable at any point: call until done. The last step waits for every transaction that may have read the tenant
+-- deletes a batch; the last one deletes the tenant itself. Returns the number of deleted jobs, and whether the caller is
+-- done. Resumable at any point: call until done. Within the transaction that marked the tenant, the caller is done when
+-- no row is left: others do not see the mark before the commit and may still enqueue, so a keeper takes the last step. The last step waits for every transaction that may have read the tenant
 -- before it was marked and has not committed its jobs: each enqueue function reads the tenant after its transaction has
 -- an id. The fast path reads it only while tenants are watched (see enqueue_routed and watch.sql). A barrier in the
 -- future comes from another cluster, before the database was restored here; no transaction of that time exists, so the
@@ -24,18 +25,23 @@ begin
   if exists (select from windlass.legal_hold h where h.tenant_id = tenant) then
     raise exception 'some data of the tenant is under legal hold' using errcode = 'WL020', detail = tenant::text;
   end if;
-  select t.status, least(t.purge_barrier, pg_snapshot_xmax(now_running)) as barrier into was from windlass.tenants t where t.id = tenant;
+  select t.status, t.status <> 'deleting' or t.updated_at = now() as is_marked_here,
+         least(t.purge_barrier, pg_snapshot_xmax(now_running)) as barrier into was
+    from windlass.tenants t where t.id = tenant;
   if was.status <> 'deleting' then
     update windlass.tenants t set status = 'deleting', updated_at = now() where t.id = tenant;
     perform windlass.must_record(null, array['tenant.delete'], tenant::text, null, windlass.shown_tenant(tenant));
     perform windlass.watch_tenants();
-  else
+  elsif not was.is_marked_here then
     update windlass.tenants t set purge_barrier = was.barrier where t.id = tenant and t.purge_barrier is distinct from was.barrier;
   end if;
   purged := windlass.purge_unaudited(tenant, array(select b.id from windlass.job b where b.tenant_id = tenant limit most));
-  -- Not the caller's own transaction, which may do all steps: the snapshot does not list it, but its xmin counts it.
-  if purged = 0 and was.status = 'deleting'
-     and not exists (select from pg_snapshot_xip(now_running) x (id) where x.id < was.barrier and x.id <> pg_current_xact_id()) then
+  if purged > 0 or was.status <> 'deleting' then
+    return;
+  end if;
+  if was.is_marked_here then
+    done := not windlass.purge_other_rows(tenant, most);
+  elsif not exists (select from pg_snapshot_xip(now_running) x (id) where x.id < was.barrier) then
     if windlass.purge_other_rows(tenant, most) then
       return;
     end if;
