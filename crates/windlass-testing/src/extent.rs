@@ -19,6 +19,15 @@ pub fn sample<T>(all: Vec<T>, most: usize) -> Vec<T> {
     chosen.into_iter().map(|(.., one)| one).collect()
 }
 
+/// At most `most` of the variants of one thing; all of them in a full run. Another thing, with another `number`, gets other ones.
+pub fn some_of<T: Clone>(variants: &[T], most: usize, number: usize) -> Vec<T> {
+    if is_full() || variants.len() <= most {
+        return variants.to_vec();
+    }
+    let first = (seed() as usize).wrapping_add(number * most);
+    (0..most).map(|place| variants[first.wrapping_add(place) % variants.len()].clone()).collect()
+}
+
 /// The number of repetitions: the first in a normal run, the second in a full one.
 pub fn times<T>(sampled: T, full: T) -> T {
     if is_full() { full } else { sampled }

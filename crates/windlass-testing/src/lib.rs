@@ -8,7 +8,7 @@ mod queue;
 mod running;
 mod wait;
 
-pub use extent::{is_full, sample, times};
+pub use extent::{is_full, sample, some_of, times};
 pub use login::Login;
 pub use plain::{AnyJson, Plain};
 pub use postgres::{TestDatabase, TestServer};

@@ -281,7 +281,7 @@ impl Keeper {
         let listens = self.wakes.is_none() && settings.listen;
         let listener = async {
             if listens {
-                listen::listen(settings.direct.clone(), wakes.clone(), |_| {}, stop.clone()).await;
+                listen::listen(settings.direct.clone(), wakes.clone(), (), stop.clone()).await;
             }
         };
         let tasks = TASKS.map(|duties| self.repeat(duties, &wakes, &stop));

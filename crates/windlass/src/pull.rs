@@ -125,7 +125,7 @@ impl Pull {
         let mut tasks = vec![tokio::spawn(dispatcher.run(stop.clone())), tokio::spawn(writer.run())];
         if settings.listen {
             // A cancel reaches a pull worker with its next heartbeat.
-            tasks.push(tokio::spawn(listen::listen(settings.direct.clone(), wakes, |_| {}, stop.clone())));
+            tasks.push(tokio::spawn(listen::listen(settings.direct.clone(), wakes, (), stop.clone())));
         } else {
             let (stop, wakes) = (stop.clone(), wakes);
             tasks.push(tokio::spawn(async move {

@@ -38,22 +38,39 @@ pub(crate) enum Wake {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Signal {
     Wake(Wake),
-    /// The worker with this number should stop a run.
-    Cancel(i32),
+    /// This worker should stop a run.
+    Cancel,
 }
 
-/// Listens until stopped, reconnecting as often as necessary. `on_cancel` is called with the number of a worker that
-/// should stop a run; it is separate from the wake-ups, because a worker without a free slot does not wait for those.
+/// How a worker is told to stop a run. It is separate from the wake-ups, because a worker without a free slot does not wait
+/// for those.
+pub(crate) trait Cancels: Send + Sync {
+    /// Returns whether this number is that of the worker.
+    fn is_own(&self, worker: i32) -> bool;
+
+    fn on_cancel(&self);
+}
+
+/// A process without runs.
+impl Cancels for () {
+    fn is_own(&self, _: i32) -> bool {
+        false
+    }
+
+    fn on_cancel(&self) {}
+}
+
+/// Listens until stopped, reconnecting as often as necessary.
 pub(crate) async fn listen(
     config: Config,
     wakes: broadcast::Sender<Wake>,
-    on_cancel: impl Fn(i32) + Send + Sync,
+    cancels: impl Cancels,
     stop: CancellationToken,
 ) {
     let mut pause = Duration::from_millis(100);
     loop {
         let ended = tokio::select! {
-            ended = listen_once(&config, &wakes, &on_cancel, &mut pause) => ended,
+            ended = listen_once(&config, &wakes, &cancels, &mut pause) => ended,
             () = stop.cancelled() => return,
         };
         if let Err(error) = ended {
@@ -71,7 +88,7 @@ pub(crate) async fn listen(
 async fn listen_once(
     config: &Config,
     wakes: &broadcast::Sender<Wake>,
-    on_cancel: &(impl Fn(i32) + Send + Sync),
+    cancels: &impl Cancels,
     pause: &mut Duration,
 ) -> Result<()> {
     let mut connection = connect::open(config).await?;
@@ -82,7 +99,7 @@ async fn listen_once(
     let _ = wakes.send(Wake::All);
     let mut damper = Damper::new();
     let pass_on = |signal| match signal {
-        Signal::Cancel(worker) => on_cancel(worker),
+        Signal::Cancel => cancels.on_cancel(),
         Signal::Wake(wake) => {
             let _ = wakes.send(wake);
         }
@@ -98,8 +115,9 @@ async fn listen_once(
         };
         match received {
             Ok(Some((_, payload))) => {
-                let signal = read(&payload);
-                if !is_damped(&signal) || damper.admits(signal.clone(), Instant::now()) {
+                let signal = read(&payload, cancels);
+                if let Some(signal) = signal.filter(|it| !is_damped(it) || damper.admits(it, Instant::now()))
+                {
                     pass_on(signal);
                 }
             }
@@ -111,7 +129,7 @@ async fn listen_once(
                         if channel == own {
                             return true;
                         }
-                        pass_on(read(&payload));
+                        read(&payload, cancels).into_iter().for_each(pass_on);
                     }
                     false
                 };
@@ -127,15 +145,16 @@ async fn listen_once(
 fn is_damped(signal: &Signal) -> bool {
     match signal {
         Signal::Wake(Wake::Lane(_) | Wake::Room(_)) => false,
-        Signal::Wake(Wake::Duty(_) | Wake::All) | Signal::Cancel(_) => true,
+        Signal::Wake(Wake::Duty(_) | Wake::All) | Signal::Cancel => true,
     }
 }
 
-fn read(payload: &str) -> Signal {
+/// Returns what a notification asks this process for.
+fn read(payload: &str, cancels: &impl Cancels) -> Option<Signal> {
     if let Some(worker) = payload.strip_prefix("cancel ").and_then(|worker| worker.parse().ok()) {
-        return Signal::Cancel(worker);
+        return cancels.is_own(worker).then_some(Signal::Cancel);
     }
-    Signal::Wake(match payload {
+    Some(Signal::Wake(match payload {
         "schedule" => Wake::Duty(Duty::Schedule),
         "events" => Wake::Duty(Duty::Dispatch),
         "unblock" => Wake::Duty(Duty::Unblock),
@@ -143,5 +162,53 @@ fn read(payload: &str) -> Signal {
             Some(room) => room.parse().map_or(Wake::All, Wake::Room),
             None => other.parse().map_or(Wake::All, Wake::Lane),
         },
-    })
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Worker(i32);
+
+    impl Cancels for Worker {
+        fn is_own(&self, worker: i32) -> bool {
+            worker == self.0
+        }
+
+        fn on_cancel(&self) {}
+    }
+
+    /// Otherwise a sender of many numbers could fill the damper, or displace the signals of others.
+    #[test]
+    fn a_cancel_of_another_worker_is_no_signal() {
+        assert_eq!(read("cancel 7", &Worker(7)), Some(Signal::Cancel));
+        assert!(
+            (0..1000).filter(|worker| *worker != 7).all(|worker| read(
+                &format!("cancel {worker}"),
+                &Worker(7)
+            )
+            .is_none())
+        );
+        assert_eq!(read("cancel 7", &()), None);
+    }
+
+    #[test]
+    fn a_damped_signal_has_no_number() {
+        for payload in [
+            "1",
+            "room 1",
+            "schedule",
+            "events",
+            "unblock",
+            "cancel 7",
+            "cancel all",
+            "",
+            "room",
+            "99999999999",
+        ] {
+            let signal = read(payload, &Worker(7)).unwrap();
+            assert_eq!(is_damped(&signal), !matches!(payload, "1" | "room 1"), "{payload}");
+        }
+    }
 }

@@ -108,6 +108,7 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/job/enqueue_alike.sql"),
     include_str!("functions/job/enqueue_as.sql"),
     include_str!("functions/job/enqueue_chain.sql"),
+    include_str!("functions/job/depend_on.sql"),
     include_str!("functions/job/enqueue_guarded.sql"),
     include_str!("functions/job/enqueue_many.sql"),
     include_str!("functions/job/enqueue_routed.sql"),

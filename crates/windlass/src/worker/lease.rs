@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::running::{Running, Stop};
 use crate::error::Result;
 use crate::queue::identity;
+use crate::queue::listen::Cancels;
 use crate::store;
 use crate::store::database::{Database, Settings};
 use crate::store::worker::WorkerRegistration;
@@ -70,9 +71,15 @@ impl Lease {
     pub(crate) fn granted(&self) -> watch::Receiver<Instant> {
         self.granted.subscribe()
     }
+}
 
-    /// Requests an immediate heartbeat: there is news for this worker.
-    pub(crate) fn beat_now(&self) {
+impl Cancels for Arc<Lease> {
+    fn is_own(&self, worker: i32) -> bool {
+        worker == self.worker()
+    }
+
+    /// Sends a heartbeat at once: its answer says which runs to stop.
+    fn on_cancel(&self) {
         self.beat_now.notify_one();
     }
 }

@@ -314,14 +314,13 @@ impl WorkerBuilder {
             }),
         ];
         if settings.listen {
-            let lease = shared.lease.clone();
-            let on_cancel = move |worker| {
-                if worker == lease.worker() {
-                    lease.beat_now();
-                }
-            };
             let stop = shared.stop_keeping.clone();
-            tasks.push(tokio::spawn(listen::listen(settings.direct.clone(), wakes, on_cancel, stop)));
+            tasks.push(tokio::spawn(listen::listen(
+                settings.direct.clone(),
+                wakes,
+                shared.lease.clone(),
+                stop,
+            )));
         }
         if let Some(keeper) = self.keeper {
             let keeper = Keeper::new(self.queue.clone(), keeper).woken_by(keeper_wakes);

@@ -101,8 +101,9 @@ async fn apply_one(
 ) -> Result<AppliedDefinition, Problem> {
     let key = wanted.remove("key").ok_or_else(|| Problem::invalid("/key", "is required"))?;
     let key = key.as_str().ok_or_else(|| Problem::invalid("/key", "must be a string"))?.to_owned();
+    let wanted = checked(wanted)?;
     let Some(existing) = existing else {
-        let mut new = checked(&wanted)?;
+        let mut new = wanted;
         new.insert("key".to_owned(), Value::from(key.as_str()));
         acting.create_definition(&new).await?;
         return Ok(AppliedDefinition { key, action: ApplyAction::Create, changes: BTreeMap::new() });
@@ -114,7 +115,7 @@ async fn apply_one(
     }
     let id: Uuid = existing["id"].as_str().and_then(|id| id.parse().ok()).unwrap_or_default();
     // Only the compared version is changed: a concurrent edit is a conflict.
-    acting.change_definition(id, &checked(&wanted)?, existing["version"].as_str()).await?;
+    acting.change_definition(id, &wanted, existing["version"].as_str()).await?;
     let change = |(name, to): (String, Value)| {
         let from = existing.get(&name).cloned().unwrap_or_default();
         (name, FieldChange { from, to })
@@ -124,8 +125,8 @@ async fn apply_one(
 }
 
 /// The fields as the other routes accept them.
-fn checked(wanted: &Fields) -> Result<Fields, Problem> {
-    let given: DefinitionFields = parse(&Value::Object(wanted.clone()).to_string())?;
+fn checked(wanted: Fields) -> Result<Fields, Problem> {
+    let given: DefinitionFields = parse(&Value::Object(wanted).to_string())?;
     fields(&given)
 }
 

@@ -11,11 +11,13 @@ as $$
     and pg_catalog.array_lower(given, 1) operator(pg_catalog.=) 1, true)
 $$;
 
--- Not a function that checks and refuses: a call costs several times as much as the expression.
-create or replace function windlass.refuse_array() returns void
+-- Not a function that checks and refuses: a call costs several times as much as the expression. Functions that people call
+-- name the array.
+create or replace function windlass.refuse_array(field text default '') returns void
 language plpgsql
 as $$
 begin
-  raise exception 'an array must have one dimension and be counted from 1' using errcode = 'WL007';
+  raise exception '% must have one dimension and be counted from 1', coalesce(nullif(field, ''), 'an array')
+    using errcode = 'WL007', column = field;
 end
 $$;

@@ -47,7 +47,7 @@ declare
   met integer := 0;
 begin
   if not windlass.is_list(jobs) then
-    perform windlass.refuse_array();
+    perform windlass.refuse_array('jobs');
   end if;
   perform windlass.tenant_for(tenant);
   perform windlass.refuse_many(jobs, filter);

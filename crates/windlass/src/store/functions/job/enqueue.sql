@@ -41,7 +41,7 @@ declare
   request bytea;
 begin
   if not (windlass.is_list(enqueue.depends_on) and windlass.is_list(enqueue.tags)) then
-    perform windlass.refuse_array();
+    perform windlass.refuse_array(case when windlass.is_list(enqueue.tags) then 'depends_on' else 'tags' end);
   end if;
   perform windlass.refuse_options(enqueue.payload, enqueue.source, enqueue.max_attempts, enqueue.if_unmet,
     enqueue.uniqueness, enqueue.tags,

@@ -89,15 +89,7 @@ begin
   end if;
 
   if depends_on <> '{}' then
-    perform from windlass.job b where b.tenant_id = tenant and b.id = any (depends_on) order by b.id for key share;
-    if exists (select from unnest(depends_on) n where not exists (select from windlass.job b where b.tenant_id = tenant and b.id = n)) then
-      raise exception 'depends_on names a job that does not exist' using errcode = 'WL008', column = 'depends_on';
-    end if;
-    insert into windlass.dependency (tenant_id, needs_job_id, job_id, if_unmet, is_ordering)
-      select tenant, b.id, new_id, coalesce(enqueue_guarded.if_unmet, 'cancel'),
-             coalesce(b.ordering_key = enqueue_guarded.ordering_key, false)
-        from windlass.job b where b.tenant_id = tenant and b.id = any (depends_on)
-      on conflict do nothing;
+    perform windlass.depend_on(tenant, new_id, depends_on, enqueue_guarded.if_unmet, enqueue_guarded.ordering_key);
   end if;
 
   insert into windlass.expiry (tenant_id, job_id, expires_at, only_unstarted)

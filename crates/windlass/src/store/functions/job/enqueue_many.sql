@@ -17,7 +17,7 @@ declare
   keys record;
 begin
   if not (windlass.is_list(enqueue_many.payloads) and windlass.is_list(enqueue_many.each)) then
-    perform windlass.refuse_array();
+    perform windlass.refuse_array(case when windlass.is_list(enqueue_many.each) then 'payloads' else 'each' end);
   end if;
   if array_position(payloads, null) is not null then
     raise exception 'payloads must not contain null' using errcode = 'WL007', column = 'payloads';

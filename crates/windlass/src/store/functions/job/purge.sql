@@ -20,7 +20,7 @@ declare
   held uuid[];
 begin
   if not windlass.is_list(jobs) then
-    perform windlass.refuse_array();
+    perform windlass.refuse_array('jobs');
   end if;
   perform windlass.need_read_committed();
   perform windlass.tenant_for(tenant);

@@ -55,7 +55,7 @@ declare
   its record;
 begin
   if not windlass.is_list(jobs) then
-    perform windlass.refuse_array();
+    perform windlass.refuse_array('jobs');
   end if;
   perform windlass.tenant_for(tenant);
   perform windlass.refuse_many(jobs, filter);

@@ -17,7 +17,7 @@ declare
   most_closed constant integer := 5000;
 begin
   if not (windlass.is_list(queues) and windlass.is_list(definition_keys)) then
-    perform windlass.refuse_array();
+    perform windlass.refuse_array(case when windlass.is_list(queues) then 'definition_keys' else 'queues' end);
   end if;
   if $1 ~ '@[0-9a-f-]{36}$' and not exists (select from windlass.job_workers w where w.worker_id = $1 and w.stopped_at is null)
       and (select count(*) from (select from windlass.job_workers w
