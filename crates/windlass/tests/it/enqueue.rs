@@ -1,5 +1,6 @@
 //! The entry points: what they store, and what they reject.
 
+mod arguments;
 mod many;
 
 use std::time::Duration;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
-use tokio_postgres::Client;
+use tokio_postgres::{Client, SimpleQueryMessage};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use windlass::job::{Backoff, Fence};
@@ -186,14 +186,18 @@ async fn everything_but(client: &Client, left_out: &[&str]) -> String {
         where c.relnamespace = 'windlass'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
           and c.relname <> all ($1)
         order by 1";
-    let mut all = String::new();
-    for name in client.query(names, &[&left_out]).await.unwrap() {
-        let name: String = name.get(0);
-        let rows = format!("select coalesce(string_agg(t::text, E'\\n' order by t::text), '') from {name} t");
-        let rows: String = client.query_one(&rows, &[]).await.unwrap().get(0);
-        all.push_str(&format!("{name}\n{rows}\n"));
-    }
-    all
+    let tables: Vec<String> =
+        client.query(names, &[&left_out]).await.unwrap().iter().map(|row| row.get(0)).collect();
+    let rows_of = |name: &String| {
+        format!("select '{name}', coalesce(string_agg(t::text, E'\\n' order by t::text), '') from {name} t;")
+    };
+    // One message for all tables: tests ask often.
+    let found = client.simple_query(&tables.iter().map(rows_of).collect::<String>()).await.unwrap();
+    let row = |message: &SimpleQueryMessage| match message {
+        SimpleQueryMessage::Row(row) => Some(format!("{}\n{}\n", row.get(0).unwrap(), row.get(1).unwrap())),
+        _ => None,
+    };
+    found.iter().filter_map(row).collect()
 }
 
 /// The counters must equal the rows.

@@ -227,29 +227,6 @@ async fn the_id_of_a_deleted_dependency_is_rejected() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_sql_function_rejects_too_many_dependencies_and_tags() {
-    let queue = TestQueue::create().await;
-    let hand = two_tenants(&queue).await;
-    for (argument, column) in [
-        ("depends_on => array(select gen_random_uuid() from generate_series(1, 101))", "depends_on"),
-        ("depends_on => array[array[gen_random_uuid()]]", "depends_on"),
-        ("tags => array[array['a', 'b'], array['c', 'd']]", "tags"),
-        ("tags => array['a', null]", "tags"),
-    ] {
-        let call = format!("select id from windlass.enqueue('held', {argument})");
-        let error = hand.client.query_one(&call, &[]).await.unwrap_err();
-        let refused = error.as_db_error().unwrap();
-        assert_eq!((refused.code().code(), refused.column()), ("WL007", Some(column)), "{argument}");
-    }
-    // A row from before that rule is shown without its tags.
-    let odd = hand.enqueue("'held', tags => array['a']").await;
-    let spoil = "update windlass.job set tags = array[array['a', 'b']] where id = $1";
-    hand.client.execute(spoil, &[&odd]).await.unwrap();
-    let looking = queue.look(Reach::Tenant(DEFAULT_TENANT)).await.unwrap();
-    assert!(looking.job(DEFAULT_TENANT, odd).await.unwrap().unwrap().tags.is_empty());
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_suspended_tenant_gets_no_job_by_the_fast_path() {
     let queue = TestQueue::create().await;
     let hand = two_tenants(&queue).await;

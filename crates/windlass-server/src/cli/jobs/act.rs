@@ -122,8 +122,11 @@ impl Act {
                     &json!({"dry_run": self.dry_run, "matched": matched, "changed": changed, "has_more": has_more}),
                 )?;
             } else if self.dry_run {
-                let more = if has_more { " or more" } else { "" };
-                print::line(format!("{verb}: {matched}{more} jobs match"))?;
+                print::line(match (matched, has_more) {
+                    (1, false) => format!("{verb}: 1 job matches"),
+                    (matched, false) => format!("{verb}: {matched} jobs match"),
+                    (matched, true) => format!("{verb}: {matched} or more jobs match"),
+                })?;
             } else {
                 print::line(format!("{verb}: {changed} of {matched} jobs"))?;
             }

@@ -13,6 +13,9 @@ declare
   tenant_status text;
   is_retired boolean;
 begin
+  if for_priority not between 0 and 1000 then
+    raise exception 'priority must be between 0 and 1000, not %', for_priority using errcode = 'WL007', column = 'priority';
+  end if;
   select d.id, d.is_active, d.max_attempts, d.start_deadline_seconds, d.uniqueness,
          coalesce(for_queue, d.queue) as queue,
          greatest(d.min_priority, least(d.max_priority, coalesce(for_priority, d.priority))) as priority
