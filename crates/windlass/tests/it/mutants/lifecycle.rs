@@ -118,9 +118,9 @@ async fn unblock(client: &Client) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_enqueue_that_does_not_lock_its_dependencies_is_detected() {
-    let guard = "perform from windlass.job b where b.tenant_id = tenant and b.id = any (depends_on) order by b.id for key share;";
+    let guard = "perform from windlass.job b where b.tenant_id = tenant and b.id = any (needs) order by b.id for key share;";
     let expected = "a job with dependents is deleted";
-    catches("enqueue_guarded", guard, "", expected, a_wait_for_a_job_that_is_being_pruned).await;
+    catches("depend_on", guard, "", expected, a_wait_for_a_job_that_is_being_pruned).await;
 }
 
 async fn a_retried_job_whose_clean_up_is_done(queue: &TestQueue, hand: &Hand) -> Told {
