@@ -2,6 +2,7 @@
 
 mod extent;
 mod login;
+mod place;
 mod plain;
 mod postgres;
 mod queue;

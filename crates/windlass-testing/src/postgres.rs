@@ -1,11 +1,9 @@
 //! One Postgres for a whole test run, and a separate database for every test.
 //!
-//! nextest runs each test in its own process, so nothing in memory can be shared: the server is shared through its
-//! data directory under `target/`, and a migrated template through its name in that server. The server is left
-//! running between runs, which saves its start. It stops within a minute of `cargo clean`, when its files are missing, or at once
-//! with `kill $(head -1 target/test-postgres/*/postmaster.pid)`.
+//! nextest runs each test in its own process, so they share the server through its data directory (see [`place`]), and a migrated
+//! template through its name in that server. The server is left running between runs, which saves its start. It stops with
+//! `kill $(head -1 target/test-postgres/*/postmaster.pid)`.
 
-use std::env;
 use std::path::{Path, PathBuf};
 
 use tokio::sync::OnceCell;
@@ -13,7 +11,7 @@ use tokio_postgres::{Client, NoTls};
 use windlass::setup::embedded::{Options, Postgres};
 use windlass::testing::Throwaway;
 
-use crate::running;
+use crate::{place, running};
 
 /// A login that may create roles, and nothing else that is special.
 pub(crate) const ADMINISTRATOR: &str = "administrator";
@@ -61,10 +59,11 @@ impl TestServer {
             ("max_connections", "300"),
             ("fsync", "off"),
             ("full_page_writes", "off"),
+            ("max_wal_size", "256MB"),
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .to_vec();
-        let directory = target_dir().join("test-postgres");
+        let directory = place::directory();
         let file = running::file(&directory, &format!("{options:?}{suffix}"));
         if let Some(server) = running::find(&file).await {
             return server;
@@ -165,13 +164,6 @@ pub(crate) async fn connect(url: &str) -> Client {
     let (client, connection) = connected.unwrap_or_else(|error| panic!("cannot connect to {url}: {error:?}"));
     tokio::spawn(connection);
     client
-}
-
-fn target_dir() -> PathBuf {
-    match env::var_os("CARGO_TARGET_DIR") {
-        Some(directory) => PathBuf::from(directory),
-        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"),
-    }
 }
 
 #[cfg(test)]
