@@ -93,7 +93,8 @@ impl TestServer {
     /// PostgreSQL 16 on, only their creator may grant them.
     async fn create_administrator(&self) {
         let superuser = connect(&self.url()).await;
-        let ready = "select count(*) = 2 from pg_roles r where r.rolname in ($1::text, 'windlass_owner')";
+        let ready = "select count(*) = 1 from pg_auth_members m
+            where m.member = to_regrole($1::text) and m.grantor = m.member and m.roleid = to_regrole('windlass_reader')";
         let is_ready =
             async || superuser.query_one(ready, &[&ADMINISTRATOR]).await.is_ok_and(|row| row.get(0));
         if is_ready().await {
@@ -113,6 +114,9 @@ impl TestServer {
         run(&superuser, &older).await;
         let theirs = connect(&Self::url_as(&self.url(), ADMINISTRATOR)).await;
         run(&theirs, &windlass::setup::print_roles_sql(&[])).await;
+        // It also operates what it installs.
+        let own = "windlass_app, windlass_worker, windlass_keeper, windlass_server, windlass_admin, windlass_operator, windlass_reader";
+        run(&theirs, &format!("grant {own} to {ADMINISTRATOR}")).await;
     }
 }
 

@@ -116,7 +116,11 @@ impl Plan {
     }
 }
 
+/// Not below a limit, which bounds the rows.
 fn reads(node: &Value, table: &str) -> bool {
+    if node["Node Type"] == "Limit" {
+        return false;
+    }
     if node["Relation Name"] == table && node["Node Type"].as_str().is_some_and(|kind| kind.ends_with("Scan"))
     {
         return true;
