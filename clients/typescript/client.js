@@ -46,18 +46,29 @@ export class Client {
   #tenant;
   #timeout;
 
-  constructor({ url, token, tenant, timeoutSeconds = 30 }) {
+  constructor({ url, token, tenant, timeoutSeconds = 30 } = {}) {
+    if (url === undefined || url === null || url === "") {
+      throw new TypeError("url is missing: give the URL of the server, for example from WINDLASS_SERVER");
+    }
+    if (!/^https?:\/\/[^/]/.test(String(url))) throw new TypeError(`url must be an http or https URL, not "${url}"`);
     this.#url = String(url).replace(/\/+$/, "");
     this.#token = token;
     this.#tenant = tenant;
     this.#timeout = timeoutSeconds;
   }
 
-  // Jobs.
+  // Jobs and events.
 
-  enqueue(definitionKey, payload = {}, { idempotencyKey = randomUUID(), ...options } = {}) {
-    const body = { definition_key: definitionKey, payload, ...options };
-    return this.#call("POST", "/api/v1/jobs", body, { headers: { "idempotency-key": idempotencyKey }, again: true });
+  enqueue(definitionKey, payload = {}, { idempotencyKey, ...options } = {}) {
+    return this.#create("/api/v1/jobs", { definition_key: definitionKey, payload, ...options }, idempotencyKey);
+  }
+
+  async enqueueMany(jobs, { idempotencyKey } = {}) {
+    return (await this.#create("/api/v1/jobs/bulk", { jobs }, idempotencyKey)).results;
+  }
+
+  emit(name, payload = {}, { idempotencyKey, ...options } = {}) {
+    return this.#create("/api/v1/events", { name, payload, ...options }, idempotencyKey);
   }
 
   job(id) {
@@ -68,7 +79,17 @@ export class Client {
     return this.#call("POST", `/api/v1/jobs/${encodeURIComponent(id)}/cancel`, {}, { again: true });
   }
 
-  async wait(id, { timeoutSeconds } = {}) {
+  /** The jobs that match the filters of the API, newest first. Pages are fetched as needed. */
+  async *jobs(filters = {}) {
+    for (let cursor; cursor !== null; ) {
+      const query = new URLSearchParams(cursor === undefined ? filters : { ...filters, cursor });
+      const page = await this.#call("GET", `/api/v1/jobs?${query}`, undefined, { again: true });
+      yield* page.jobs;
+      cursor = page.next_cursor ?? null;
+    }
+  }
+
+  async wait(id, { timeoutSeconds, signal } = {}) {
     const deadline = timeoutSeconds === undefined ? Infinity : performance.now() + timeoutSeconds * 1000;
     for (let pause = 50; ; pause = Math.min(pause * 1.5, 2000)) {
       const job = await this.job(id);
@@ -77,7 +98,7 @@ export class Client {
       if (performance.now() + pause > deadline) {
         throw new WaitTimeout(`job ${id} is ${job.status} after ${timeoutSeconds} s`);
       }
-      await sleep(pause);
+      await sleep(pause, undefined, { signal });
     }
   }
 
@@ -132,6 +153,11 @@ export class Client {
     return this.#jobCall(id, "release", { fence });
   }
 
+  #create(path, body, idempotencyKey = randomUUID()) {
+    // Safe to repeat because of the key.
+    return this.#call("POST", path, body, { headers: { "idempotency-key": idempotencyKey }, again: true });
+  }
+
   #jobCall(id, verb, body) {
     // Safe to repeat: because of the fence, the second call changes nothing.
     return this.#call("POST", `/api/v1/worker/jobs/${encodeURIComponent(id)}/${verb}`, body, { again: true });
@@ -151,7 +177,7 @@ export class Client {
           method,
           headers: sent,
           body: body === undefined ? undefined : JSON.stringify(body),
-          signal: signal === undefined ? limit : AbortSignal.any([limit, signal]),
+          signal: either(limit, signal),
         });
         text = await response.text();
       } catch (error) {
@@ -167,6 +193,18 @@ export class Client {
       await sleep(given > 0 ? Math.min(given, 30) * 1000 : pause);
     }
   }
+}
+
+/** `AbortSignal.any` exists since Node 20. */
+function either(limit, signal) {
+  if (signal === undefined) return limit;
+  if (AbortSignal.any) return AbortSignal.any([limit, signal]);
+  const both = new AbortController();
+  for (const one of [limit, signal]) {
+    if (one.aborted) both.abort(one.reason);
+    one.addEventListener("abort", () => both.abort(one.reason), { once: true, signal: both.signal });
+  }
+  return both.signal;
 }
 
 function apiError(status, text) {

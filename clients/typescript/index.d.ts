@@ -28,6 +28,19 @@ export interface NewJob {
   deadline?: string;
 }
 
+/** `status` is 201, 200 for a duplicate, or that of the error. */
+export interface BulkResult {
+  status: number;
+  job?: JobRecord;
+  detail?: string;
+  errors?: { pointer: string; message: string }[];
+}
+
+export interface EmittedEvent {
+  id: string;
+  is_duplicate: boolean;
+}
+
 export interface ClaimedJob {
   id: string;
   tenant_id: string;
@@ -66,16 +79,27 @@ export class JobFailed extends Error {
 export class WaitTimeout extends Error {}
 
 export class Client {
-  constructor(options: { url: string | URL; token?: string; tenant?: string; timeoutSeconds?: number });
+  /** Throws a TypeError if the URL is missing or wrong. */
+  constructor(options: { url: string | URL | undefined; token?: string; tenant?: string; timeoutSeconds?: number });
   enqueue(
     definitionKey: string,
     payload?: unknown,
     options?: Omit<NewJob, "definition_key" | "payload"> & { idempotencyKey?: string },
   ): Promise<JobRecord>;
+  /** Many jobs in one request; one result per job, in order. */
+  enqueueMany(jobs: NewJob[], options?: { idempotencyKey?: string }): Promise<BulkResult[]>;
+  /** Emits an event, which starts the jobs of the triggers that match it. */
+  emit(
+    name: string,
+    payload?: unknown,
+    options?: { idempotencyKey?: string; dedupe_id?: string; correlation_id?: string },
+  ): Promise<EmittedEvent>;
   job(id: string): Promise<JobRecord>;
+  /** The jobs that match the filters of the API, newest first. Pages are fetched as needed. */
+  jobs(filters?: Record<string, string>): AsyncGenerator<JobRecord>;
   cancel(id: string): Promise<unknown>;
   /** Resolves with the job once it has succeeded; rejects with JobFailed or WaitTimeout. */
-  wait(id: string, options?: { timeoutSeconds?: number }): Promise<JobRecord>;
+  wait(id: string, options?: { timeoutSeconds?: number; signal?: AbortSignal }): Promise<JobRecord>;
 
   register(metadata?: {
     worker_id?: string;
@@ -147,8 +171,85 @@ export class Worker {
       waitSeconds?: number;
       graceSeconds?: number;
       workerId?: string;
+      /** Default: the console. `null` logs nothing. */
+      logger?: Logger | null;
     },
   );
-  run(): Promise<void>;
+  /** Runs jobs until stopped, or until the signal is aborted. */
+  run(options?: { signal?: AbortSignal }): Promise<void>;
+  /** Claims no more jobs; `run` resolves when the running jobs have ended. */
   stop(): void;
 }
+
+export interface Logger {
+  info(...words: unknown[]): void;
+  warn(...words: unknown[]): void;
+  error(...words: unknown[]): void;
+}
+
+/** A client of `pg` in a transaction. Not a pool, which would use any connection. */
+export interface Queryable {
+  query(text: string, values: any[]): Promise<{ rows: any[] }>;
+}
+
+/** The arguments of `windlass.enqueue`. */
+export interface EnqueueOptions {
+  tenant_id?: string;
+  queue?: string;
+  priority?: number;
+  scheduled_for?: Date | string;
+  /** An interval of Postgres, or a number of seconds. */
+  delay?: string | number;
+  delay_seconds?: number;
+  dedupe_key?: string;
+  uniqueness?: "active" | "forever" | { window_seconds: number };
+  idempotency_key?: string;
+  ordering_key?: string;
+  depends_on?: string[];
+  if_unmet?: "cancel" | "run" | "wait";
+  subject_type?: string;
+  subject_id?: string;
+  tags?: string[];
+  correlation_id?: string;
+  source?: string;
+  source_ref?: string;
+  max_attempts?: number;
+  deadline?: Date | string;
+  parent_id?: string;
+  created_by?: string;
+  trace?: string;
+  job_id?: string;
+}
+
+export interface EnqueuedJob {
+  id: string;
+  status: Status;
+  is_duplicate: boolean;
+}
+
+/** Enqueues in the transaction of `client`: the job exists if and only if it commits. */
+export function enqueueIn(
+  client: Queryable,
+  definitionKey: string,
+  payload?: unknown,
+  options?: EnqueueOptions,
+): Promise<EnqueuedJob>;
+export function enqueueManyIn(
+  client: Queryable,
+  definitionKey: string,
+  payloads: unknown[],
+  options?: EnqueueOptions & { each?: EnqueueOptions[] },
+): Promise<EnqueuedJob[]>;
+export function emitIn(
+  client: Queryable,
+  name: string,
+  payload?: unknown,
+  options?: { tenant_id?: string; dedupe_id?: string; correlation_id?: string; trace?: string; created_by?: string },
+): Promise<EmittedEvent>;
+export function cancelIn(
+  client: Queryable,
+  tenantId: string,
+  jobId: string,
+): Promise<"canceled" | "requested" | "finished" | "missing">;
+/** The arguments of `windlass.enqueue` for a call over PostgREST: `supabase.schema("windlass").rpc("enqueue", …)`. */
+export function rpcArguments(definitionKey: string, payload?: unknown, options?: EnqueueOptions): Record<string, unknown>;

@@ -1,6 +1,6 @@
 // A worker: claims jobs, runs each as a promise, renews their leases, and settles them.
 //
-// How it stops: after `stop()` it claims no more jobs and lets the running ones finish for the grace time; then their signals
+// How it stops: after `stop()`, or when the signal of `run` is aborted, it ends the claim that waits, claims no more jobs and lets the running ones finish for the grace time; then their signals
 // are aborted and they are released for another worker, which does not count as a failure.
 
 import { randomUUID } from "node:crypto";
@@ -10,6 +10,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { ApiError, LeaseLost } from "./client.js";
 
 const MAX_LOG_LINES = 1000;
+
+// The longest error that is sent with a failed attempt.
+const MAX_ERROR = 8000;
 
 /** Thrown by a handler: run the job again after this many seconds. Does not count as a failure. */
 export class Snooze extends Error {
@@ -103,7 +106,7 @@ export class Worker {
   constructor(client, handlers, options = {}) {
     this.#client = client;
     this.#handlers = handlers;
-    this.#options = { concurrency: 1, queues: [], leaseSeconds: 60, waitSeconds: 20, graceSeconds: 30, ...options };
+    this.#options = { concurrency: 1, queues: [], leaseSeconds: 60, waitSeconds: 20, graceSeconds: 30, logger: console, ...options };
     // A new name for every start, because host names and process ids can repeat.
     const plain = hostname().replace(/[^A-Za-z0-9._-]/g, "_");
     this.workerId = this.#options.workerId ?? `${plain}:${process.pid}:${randomUUID().slice(0, 8)}`;
@@ -114,26 +117,61 @@ export class Worker {
     this.#stopping.abort();
   }
 
-  /** Runs jobs until stopped. */
-  async run() {
+  /** Runs jobs until stopped, or until the signal is aborted. */
+  async run({ signal } = {}) {
     const definitionKeys = Object.keys(this.#handlers).sort();
     if (definitionKeys.length === 0) throw new Error("a worker needs at least one handler");
-    const { queues } = this.#options;
-    await this.#client.register({ worker_id: this.workerId, hostname: hostname(), definition_keys: definitionKeys, queues });
+    const stop = () => this.stop();
+    if (signal?.aborted) stop();
+    signal?.addEventListener("abort", stop, { once: true });
     const beats = this.#renewLeases();
     try {
+      await this.#register(definitionKeys);
       await this.#claimLoop(definitionKeys);
     } finally {
+      signal?.removeEventListener("abort", stop);
       this.stop();
       await this.#drain();
       await beats;
+      this.#log("info", `worker ${this.workerId} stopped`);
     }
+  }
+
+  async #register(definitionKeys) {
+    const { queues } = this.#options;
+    const about = { worker_id: this.workerId, hostname: hostname(), definition_keys: definitionKeys, queues };
+    const answer = await this.#untilAnswered("register", () => this.#client.register(about));
+    if (answer !== undefined) this.#log("info", `worker ${this.workerId} started for ${definitionKeys.join(", ")}`);
+  }
+
+  /** Repeats a call while the server cannot be reached. Resolves with undefined if the worker is stopped meanwhile. */
+  async #untilAnswered(what, call) {
+    const signal = this.#stopping.signal;
+    let isBroken = false;
+    for (let pause = 500; !signal.aborted; pause = Math.min(pause * 2, 15_000)) {
+      try {
+        const answer = await call();
+        if (isBroken) this.#log("info", `worker ${this.workerId} reconnected`);
+        return answer;
+      } catch (error) {
+        if (signal.aborted) return undefined;
+        if (error instanceof ApiError && [401, 403, 404, 422].includes(error.status)) throw error;
+        const reason = error.cause?.message ?? error.message;
+        this.#log(isBroken ? "info" : "warn", `${what} failed, again in ${pause / 1000} s: ${reason}`);
+        isBroken = true;
+        await sleep(pause, undefined, { signal }).catch(() => {});
+      }
+    }
+    return undefined;
+  }
+
+  #log(level, ...words) {
+    this.#options.logger?.[level]("windlass:", ...words);
   }
 
   async #claimLoop(definitionKeys) {
     const { concurrency, queues, leaseSeconds, waitSeconds } = this.#options;
     const signal = this.#stopping.signal;
-    let pause = 500;
     while (!signal.aborted) {
       if (this.#running.size >= concurrency) {
         await new Promise((resolve) => {
@@ -143,21 +181,11 @@ export class Worker {
         continue;
       }
       const limit = concurrency - this.#running.size;
-      let claimed;
-      try {
-        claimed = await this.#client.claim({
-          definitionKeys, queues, limit, waitSeconds, leaseSeconds, workerId: this.workerId, signal,
-        });
-        pause = 500;
-      } catch (error) {
-        if (signal.aborted) return;
-        if (error instanceof ApiError && [401, 403, 422].includes(error.status)) throw error;
-        await sleep(pause, undefined, { signal }).catch(() => {});
-        pause = Math.min(pause * 2, 15_000);
-        continue;
-      }
+      const claim = { definitionKeys, queues, limit, waitSeconds, leaseSeconds, workerId: this.workerId, signal };
+      const claimed = (await this.#untilAnswered("claim", () => this.#client.claim(claim))) ?? [];
       for (const one of claimed) {
         const job = new Job(this.#client, one);
+        this.#log("info", `claimed job ${job.id} (${job.definitionKey}, attempt ${job.attempt})`);
         const run = this.#runOne(job).finally(() => {
           this.#running.delete(job.id);
           this.#freed();
@@ -175,7 +203,7 @@ export class Worker {
       await end();
     } catch (error) {
       // Lease lost: the result is dropped. Otherwise the lease expires, and the job is retried.
-      if (!(error instanceof LeaseLost)) console.error(`windlass: cannot settle job ${job.id}:`, error);
+      if (!(error instanceof LeaseLost)) this.#log("error", `cannot settle job ${job.id}:`, error);
     }
   }
 
@@ -200,8 +228,9 @@ export class Worker {
       }
       // After a cancel request the job ends as canceled; at a shutdown another worker claims it.
       if (job.signal.aborted) return () => client.release(job.id, job.fence);
-      const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
-      return () => client.fail(job.id, job.fence, text.slice(0, 8000));
+      const text = errorText(error);
+      this.#log("info", `job ${job.id} (${job.definitionKey}) failed: ${text.split("\n", 1)[0]}`);
+      return () => client.fail(job.id, job.fence, text);
     }
   }
 
@@ -217,7 +246,8 @@ export class Worker {
       await Promise.all(
         due.map(async (held) => {
           held.lastBeat = now;
-          await held.job.beat().catch(() => {
+          await held.job.beat().catch((error) => {
+            this.#log("warn", `job ${held.job.id}: heartbeat failed, again in a second: ${error.message}`);
             held.lastBeat = now - every + 1000; // Try again in a second.
           });
         }),
@@ -239,4 +269,14 @@ export class Worker {
       this.#running.delete(job.id);
     }
   }
+}
+
+/** `TypeName: message` on the first line, because lists show only that line, then the stack. */
+function errorText(error) {
+  if (!(error instanceof Error)) return String(error).slice(0, MAX_ERROR);
+  const name = error.name === "Error" ? (error.constructor?.name ?? error.name) : error.name;
+  const firstLine = `${name}: ${error.message}`.split("\n", 1)[0].slice(0, 1000);
+  const stack = String(error.stack ?? "");
+  const text = stack.startsWith(`${firstLine}\n`) ? stack : `${firstLine}\n${stack}`;
+  return text.slice(0, MAX_ERROR);
 }

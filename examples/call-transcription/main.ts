@@ -1,4 +1,4 @@
-// The worker. `node dist/main.js` with WINDLASS_URL, WINDLASS_TOKEN (role worker), DATABASE_URL, STORAGE and SPEECH_URL.
+// The worker. `node dist/main.js` with WINDLASS_SERVER, WINDLASS_TOKEN (role worker), DATABASE_URL, STORAGE and SPEECH_URL.
 
 import { hostname } from "node:os";
 
@@ -14,7 +14,7 @@ const need = (name: string) => {
 };
 
 const queue = windlassQueue({
-  url: need("WINDLASS_URL"),
+  url: need("WINDLASS_SERVER"),
   token: need("WINDLASS_TOKEN"),
   leaseSeconds: Number(process.env["LEASE_SECONDS"] ?? 60),
   pollDeadlineSeconds: Number(process.env["POLL_DEADLINE_SECONDS"] ?? 3600),

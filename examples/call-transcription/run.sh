@@ -17,7 +17,7 @@ PGOPTIONS="-c client_min_messages=warning" psql -Xq -v ON_ERROR_STOP=1 -f schema
 
 # A token of the role worker; kept for the next start.
 [ -s worker.token ] || (umask 077 && "$WINDLASS" tokens create call-worker --role worker --tenant default >worker.token 2>/dev/null)
-export WINDLASS_URL="$WINDLASS_SERVER" STORAGE=storage SPEECH_URL="http://127.0.0.1:${PORT:=8400}" PORT
+export WINDLASS_SERVER STORAGE=storage SPEECH_URL="http://127.0.0.1:${PORT:=8400}" PORT
 node dist/speech-main.js &
 WINDLASS_TOKEN=$(cat worker.token) POLL_SECONDS=2 node dist/main.js &
 

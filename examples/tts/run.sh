@@ -14,7 +14,7 @@ token() {
 }
 service=$(token tts-service operator)
 worker=$(token tts-worker worker)
-export WINDLASS_URL="$WINDLASS_SERVER"
+export WINDLASS_SERVER
 unset WINDLASS_TOKEN_FILE
 
 WINDLASS_TOKEN=$service python3 service.py &

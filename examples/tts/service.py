@@ -1,6 +1,6 @@
 """The TTS service that users call. It has no jobs table: a user's jobs are those with that user as their subject.
 
-    WINDLASS_URL=http://127.0.0.1:8080 WINDLASS_TOKEN=… PORT=8202 python3 service.py
+    WINDLASS_SERVER=http://127.0.0.1:8080 WINDLASS_TOKEN=… PORT=8202 python3 service.py
 
 `X-User-Id` represents the authentication of the service. Jobs of other users return 404, like jobs that do not exist.
 """
@@ -13,7 +13,7 @@ import uuid
 
 from windlass import ApiError, Client
 
-client = Client(os.environ["WINDLASS_URL"], token=os.environ["WINDLASS_TOKEN"], tenant=os.environ.get("WINDLASS_TENANT"))
+client = Client(os.environ["WINDLASS_SERVER"], token=os.environ["WINDLASS_TOKEN"], tenant=os.environ.get("WINDLASS_TENANT"))
 
 STATUS = {
     "scheduled": "pending",

@@ -1,6 +1,6 @@
 """The TTS worker: claims jobs from windlass, synthesizes speech, and reports progress.
 
-    WINDLASS_URL=http://127.0.0.1:8080 WINDLASS_TOKEN=… AUDIO_DIR=audio python3 worker.py
+    WINDLASS_SERVER=http://127.0.0.1:8080 WINDLASS_TOKEN=… AUDIO_DIR=audio python3 worker.py
 """
 
 import os
@@ -11,7 +11,7 @@ from windlass import Client, Permanent, Worker
 
 AUDIO_DIR = os.path.abspath(os.environ.get("AUDIO_DIR", "audio"))
 
-client = Client(os.environ["WINDLASS_URL"], token=os.environ["WINDLASS_TOKEN"], tenant=os.environ.get("WINDLASS_TENANT"))
+client = Client(os.environ["WINDLASS_SERVER"], token=os.environ["WINDLASS_TOKEN"], tenant=os.environ.get("WINDLASS_TENANT"))
 worker = Worker(client, concurrency=2, lease_seconds=30)
 
 

@@ -14,9 +14,11 @@
 
     worker.run()
 
+`AsyncClient` and `AsyncWorker` are the same for asyncio. `enqueue_in` enqueues in the transaction of a database connection.
 It uses only the standard library.
 """
 
+from .aio import AsyncClient, AsyncWorker
 from .client import Client
 from .errors import (
     ApiError,
@@ -29,10 +31,23 @@ from .errors import (
     Timeout,
     WindlassError,
 )
-from .worker import Job, Worker
+from .job import Job
+from .transaction import (
+    cancel_in,
+    cancel_in_async,
+    emit_in,
+    emit_in_async,
+    enqueue_in,
+    enqueue_in_async,
+    enqueue_many_in,
+    enqueue_many_in_async,
+)
+from .worker import Worker
 
 __all__ = [
     "ApiError",
+    "AsyncClient",
+    "AsyncWorker",
     "Canceled",
     "Client",
     "Job",
@@ -44,4 +59,12 @@ __all__ = [
     "Timeout",
     "Worker",
     "WindlassError",
+    "cancel_in",
+    "cancel_in_async",
+    "emit_in",
+    "emit_in_async",
+    "enqueue_in",
+    "enqueue_in_async",
+    "enqueue_many_in",
+    "enqueue_many_in_async",
 ]

@@ -2,47 +2,59 @@
 
 import http.client
 import json
-import ssl
-import threading
 import time
 import urllib.parse
 import uuid
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional
 
 from .errors import ApiError, JobFailed, LeaseLost, Timeout, WindlassError
+from .transport import Interrupt, Transport
 
 ENDED = ("succeeded", "failed", "dead_letter", "canceled")
 
 # The maximum number of attempts of a call that is safe to repeat.
 MAX_ATTEMPTS = 5
 
+Json = Dict[str, Any]
+
 
 class Client:
     """`url` is the URL of the server, `token` an API token. `tenant` is only for super-admin tokens."""
 
-    def __init__(self, url, token=None, tenant=None, timeout=30.0):
-        parts = urllib.parse.urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise WindlassError(f"url must be an http or https URL: {url!r}")
-        self._parts = parts
-        self._base = parts.path.rstrip("/")
+    def __init__(
+        self, url: str, token: Optional[str] = None, tenant: Optional[str] = None, timeout: float = 30.0
+    ) -> None:
+        self._transport = Transport(url)
         self._token = token
         self._tenant = tenant
         self._timeout = timeout
-        self._local = threading.local()
 
-    # Jobs.
+    # Jobs and events.
 
-    def enqueue(self, definition_key, payload=None, idempotency_key=None, **options):
+    def enqueue(
+        self, definition_key: str, payload: Any = None, idempotency_key: Optional[str] = None, **options: Any
+    ) -> Json:
         """Enqueues one job and returns it. `options` are further fields of the API: `queue`, `priority`, `scheduled_for`,
         `dedupe_key`, `subject_type`, ... A repeated request with the same idempotency key returns the same job."""
-        body = {"definition_key": definition_key, "payload": {} if payload is None else payload, **options}
-        key = idempotency_key or str(uuid.uuid4())
-        return self._call("POST", "/api/v1/jobs", body, headers={"Idempotency-Key": key}, again=True)
+        return self._create("/api/v1/jobs", new_job(definition_key, payload, **options), idempotency_key)
 
-    def job(self, job_id):
-        return self._call("GET", f"/api/v1/jobs/{job_id}", again=True)
+    def enqueue_many(self, jobs: Iterable[Mapping[str, Any]], idempotency_key: Optional[str] = None) -> List[Json]:
+        """Enqueues many jobs in one request. Each is a dictionary with `definition_key`, `payload` and further fields.
+        Returns one result per job, in order: its `status` (201, 200 for a duplicate, 422), and `job` or `errors`."""
+        body = {"jobs": [dict(job) for job in jobs]}
+        results: List[Json] = self._create("/api/v1/jobs/bulk", body, idempotency_key)["results"]
+        return results
 
-    def jobs(self, **filters):
+    def emit(self, name: str, payload: Any = None, idempotency_key: Optional[str] = None, **options: Any) -> Json:
+        """Emits an event, which starts the jobs of the triggers that match it. Returns its `id` and `is_duplicate`."""
+        body = {"name": name, "payload": {} if payload is None else payload, **options}
+        return self._create("/api/v1/events", body, idempotency_key)
+
+    def job(self, job_id: str) -> Json:
+        job: Json = self._call("GET", f"/api/v1/jobs/{job_id}", again=True)
+        return job
+
+    def jobs(self, **filters: Any) -> Iterator[Json]:
         """Iterates over the jobs that match the filters of the API (`status`, `definition_key`, `subject`, ...), newest
         first. Pages are fetched as needed."""
         while True:
@@ -52,12 +64,13 @@ class Client:
                 return
             filters["cursor"] = page["next_cursor"]
 
-    def cancel(self, job_id):
-        return self._call("POST", f"/api/v1/jobs/{job_id}/cancel", {}, again=True)
+    def cancel(self, job_id: str) -> Json:
+        job: Json = self._call("POST", f"/api/v1/jobs/{job_id}/cancel", {}, again=True)
+        return job
 
-    def wait(self, job_id, timeout=None):
-        """Waits until the job has succeeded and returns it. Raises `JobFailed` if it ended otherwise, `Timeout` if it has not
-        ended in time."""
+    def wait(self, job_id: str, timeout: Optional[float] = None) -> Json:
+        """Waits until the job has succeeded and returns it; its result is in `result`. Raises `JobFailed` if it ended
+        otherwise, `Timeout` if it has not ended in time."""
         deadline = None if timeout is None else time.monotonic() + timeout
         pause = 0.05
         while True:
@@ -73,11 +86,21 @@ class Client:
 
     # The worker protocol. Every call about a job has the fence of its attempt.
 
-    def register(self, **metadata):
-        return self._call("POST", "/api/v1/worker/register", metadata, again=True)
+    def register(self, **metadata: Any) -> Json:
+        answer: Json = self._call("POST", "/api/v1/worker/register", metadata, again=True)
+        return answer
 
-    def claim(self, definition_keys=(), queues=(), limit=1, wait_seconds=0, lease_seconds=60, worker_id=None):
-        body = {
+    def claim(
+        self,
+        definition_keys: Iterable[str] = (),
+        queues: Iterable[str] = (),
+        limit: int = 1,
+        wait_seconds: float = 0,
+        lease_seconds: float = 60,
+        worker_id: Optional[str] = None,
+        interrupt: Optional[Interrupt] = None,
+    ) -> List[Json]:
+        body: Json = {
             "definition_keys": list(definition_keys),
             "queues": list(queues),
             "limit": limit,
@@ -87,18 +110,28 @@ class Client:
         if worker_id is not None:
             body["worker_id"] = worker_id
         # Not repeated: the jobs of a lost response are queued again when their lease expires.
-        response = self._call("POST", "/api/v1/worker/jobs/claim", body, timeout=wait_seconds + self._timeout)
-        return response["jobs"]
+        path, timeout = "/api/v1/worker/jobs/claim", wait_seconds + self._timeout
+        jobs: List[Json] = self._call("POST", path, body, timeout=timeout, interrupt=interrupt)["jobs"]
+        return jobs
 
-    def heartbeat(self, job_id, fence, progress=None, log=None, lease_seconds=None):
-        body = {"fence": fence}
+    def heartbeat(
+        self,
+        job_id: str,
+        fence: str,
+        progress: Optional[Json] = None,
+        log: Optional[List[str]] = None,
+        lease_seconds: Optional[float] = None,
+    ) -> Json:
+        body: Json = {"fence": fence}
         for name, value in (("progress", progress), ("log", log), ("lease_seconds", lease_seconds)):
             if value:
                 body[name] = value
         return self._job_call(job_id, "heartbeat", body)
 
-    def complete(self, job_id, fence, result=None, artifact=None, next=()):
-        body = {"fence": fence}
+    def complete(
+        self, job_id: str, fence: str, result: Any = None, artifact: Any = None, next: Iterable[Json] = ()
+    ) -> Json:
+        body: Json = {"fence": fence}
         for name, value in (("result", result), ("artifact", artifact)):
             if value is not None:
                 body[name] = value
@@ -106,23 +139,46 @@ class Client:
             body["next"] = list(next)
         return self._job_call(job_id, "complete", body)
 
-    def fail(self, job_id, fence, error, retryable=True, retry_after_seconds=None):
-        body = {"fence": fence, "error": error, "retryable": retryable}
+    def fail(
+        self,
+        job_id: str,
+        fence: str,
+        error: str,
+        retryable: bool = True,
+        retry_after_seconds: Optional[float] = None,
+    ) -> Json:
+        body: Json = {"fence": fence, "error": error, "retryable": retryable}
         if retry_after_seconds is not None:
             body["retry_after_seconds"] = retry_after_seconds
         return self._job_call(job_id, "fail", body)
 
-    def snooze(self, job_id, fence, delay_seconds):
+    def snooze(self, job_id: str, fence: str, delay_seconds: float) -> Json:
         return self._job_call(job_id, "snooze", {"fence": fence, "delay_seconds": delay_seconds})
 
-    def release(self, job_id, fence):
+    def release(self, job_id: str, fence: str) -> Json:
         return self._job_call(job_id, "release", {"fence": fence})
 
-    def _job_call(self, job_id, verb, body):
-        # Safe to repeat: because of the fence, the second call changes nothing.
-        return self._call("POST", f"/api/v1/worker/jobs/{job_id}/{verb}", body, again=True)
+    def _create(self, path: str, body: Json, idempotency_key: Optional[str]) -> Json:
+        # Safe to repeat because of the key.
+        headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
+        created: Json = self._call("POST", path, body, headers=headers, again=True)
+        return created
 
-    def _call(self, method, path, body=None, headers=None, timeout=None, again=False):
+    def _job_call(self, job_id: str, verb: str, body: Json) -> Json:
+        # Safe to repeat: because of the fence, the second call changes nothing.
+        answer: Json = self._call("POST", f"/api/v1/worker/jobs/{job_id}/{verb}", body, again=True)
+        return answer
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        body: Optional[Json] = None,
+        headers: Optional[Dict[str, str]] = None,
+        timeout: Optional[float] = None,
+        again: bool = False,
+        interrupt: Optional[Interrupt] = None,
+    ) -> Any:
         sent = {"Accept": "application/json", **(headers or {})}
         if self._token:
             sent["Authorization"] = f"Bearer {self._token}"
@@ -135,7 +191,9 @@ class Client:
         pause = 0.1
         for left in range(MAX_ATTEMPTS - 1, -1, -1):
             try:
-                status, response_headers, content = self._exchange(method, path, data, sent, timeout or self._timeout)
+                status, response_headers, content = self._transport.exchange(
+                    method, path, data, sent, timeout or self._timeout, interrupt
+                )
             except (OSError, http.client.HTTPException) as error:
                 if not again or left == 0:
                     raise WindlassError(f"{method} {path}: {error!r}") from error
@@ -150,43 +208,13 @@ class Client:
             pause = min(pause * 2, 5.0)
         raise AssertionError("the last attempt returns or raises")
 
-    def _exchange(self, method, path, data, headers, timeout):
-        connection = getattr(self._local, "connection", None)
-        is_fresh = connection is None
-        if is_fresh:
-            connection = self._connect(timeout)
-        if connection.sock is not None:
-            connection.sock.settimeout(timeout)
-        connection.timeout = timeout
-        self._local.connection = None
-        try:
-            connection.request(method, self._base + path, body=data, headers=headers)
-            response = connection.getresponse()
-            content = response.read()
-        except (http.client.RemoteDisconnected, ConnectionError):
-            connection.close()
-            if is_fresh:
-                raise
-            # The server closed an idle connection; it has not read this request.
-            return self._exchange(method, path, data, headers, timeout)
-        except BaseException:
-            connection.close()
-            raise
-        if response.will_close:
-            connection.close()
-        else:
-            self._local.connection = connection
-        return response.status, {name.lower(): value for name, value in response.getheaders()}, content
 
-    def _connect(self, timeout):
-        parts = self._parts
-        if parts.scheme == "https":
-            context = ssl.create_default_context()
-            return http.client.HTTPSConnection(parts.hostname, parts.port, timeout=timeout, context=context)
-        return http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout)
+def new_job(definition_key: str, payload: Any = None, **options: Any) -> Json:
+    """A job as the API expects it."""
+    return {"definition_key": definition_key, "payload": {} if payload is None else payload, **options}
 
 
-def _error(status, content):
+def _error(status: int, content: bytes) -> ApiError:
     try:
         problem = json.loads(content)
     except ValueError:
@@ -194,4 +222,4 @@ def _error(status, content):
     kind = str(problem.get("type", "")).rsplit(":", 1)[-1] or "refused"
     detail = problem.get("detail") or content[:200].decode(errors="replace")
     error = LeaseLost if kind == "lease-lost" else ApiError
-    return error(status, kind, detail, problem.get("errors", ()))
+    return error(status, kind, detail, problem.get("errors") or ())

@@ -1,5 +1,7 @@
 """The exceptions of this package, and those that a handler can raise."""
 
+from typing import Any, Dict, Iterable, List, Optional
+
 
 class WindlassError(Exception):
     """The base class of all exceptions of this package."""
@@ -9,12 +11,12 @@ class ApiError(WindlassError):
     """The server returned an error. `status` is the HTTP status, `kind` the last part of the problem type, `errors` the list
     of invalid fields."""
 
-    def __init__(self, status, kind, detail, errors=()):
+    def __init__(self, status: int, kind: str, detail: str, errors: Iterable[Dict[str, str]] = ()) -> None:
         super().__init__(f"{status} {kind}: {detail}")
         self.status = status
         self.kind = kind
         self.detail = detail
-        self.errors = list(errors)
+        self.errors: List[Dict[str, str]] = list(errors)
 
 
 class LeaseLost(ApiError):
@@ -28,7 +30,7 @@ class Timeout(WindlassError):
 class JobFailed(WindlassError):
     """The job ended without success. `job` is the job as returned by the API."""
 
-    def __init__(self, job):
+    def __init__(self, job: Dict[str, Any]) -> None:
         super().__init__(f"job {job.get('id')} is {job.get('status')}: {job.get('last_error') or job.get('reason')}")
         self.job = job
 
@@ -36,7 +38,7 @@ class JobFailed(WindlassError):
 class Snooze(WindlassError):
     """Raised by a handler: run the job again after this many seconds. Does not count as a failure."""
 
-    def __init__(self, seconds):
+    def __init__(self, seconds: float) -> None:
         super().__init__(f"snooze for {seconds} s")
         self.seconds = seconds
 
@@ -44,7 +46,7 @@ class Snooze(WindlassError):
 class Retry(WindlassError):
     """Raised by a handler: the attempt failed. It is retried after `after` seconds, or with the backoff of the definition."""
 
-    def __init__(self, error, after=None):
+    def __init__(self, error: str, after: Optional[float] = None) -> None:
         super().__init__(error)
         self.after = after
 

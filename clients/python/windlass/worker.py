@@ -1,9 +1,11 @@
 """A worker: claims jobs, runs each in a thread, renews their leases from another thread, and settles them.
 
-How it stops: after `stop()` (or SIGTERM and SIGINT in `run`) it claims no more jobs and lets the running ones finish for the
-grace time; then their `canceled` is set and they are released for another worker, which does not count as a failure.
+How it stops: after `stop()` (or SIGTERM and SIGINT in `run`) it interrupts the claim that waits, claims no more jobs, and lets
+the running ones finish for the grace time; then their `canceled` is set and they are released for another worker, which does
+not count as a failure.
 """
 
+import logging
 import os
 import signal
 import socket
@@ -11,191 +13,174 @@ import threading
 import time
 import traceback
 import uuid
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple, TypeVar
 
+from .client import Client
 from .errors import ApiError, Canceled, LeaseLost, Permanent, Retry, Snooze, WindlassError
+from .job import Job
+from .transport import Interrupt
 
-# The maximum size of the log text between two heartbeats; beyond it the oldest lines are dropped.
-MAX_LOG = 48 * 1024
+log = logging.getLogger("windlass")
 
+# The longest error that is sent with a failed attempt.
+MAX_ERROR = 8000
 
-class Job:
-    """One attempt of a job, as passed to its handler."""
-
-    def __init__(self, client, claimed):
-        self._client = client
-        self._lock = threading.Lock()
-        self._progress = None
-        self._log = []
-        self._urgent = threading.Event()
-        self._next = []
-        self._artifact = None
-        self.fence = claimed["fence"]
-        self.id = claimed["id"]
-        self.tenant_id = claimed["tenant_id"]
-        self.definition_key = claimed["definition_key"]
-        self.payload = claimed["payload"]
-        self.attempt = claimed["attempt"]
-        self.max_attempts = claimed["max_attempts"]
-        self.failures = claimed.get("failures", 0)
-        self.lease_seconds = claimed["lease_seconds"]
-        self.claimed = claimed
-        #: Set when the job should stop. `why_canceled` is "canceled", "lease_lost" or "shutdown".
-        self.canceled = threading.Event()
-        self.why_canceled = None
-
-    def progress(self, percent=None, message=None):
-        """Reports progress. It is sent with the next heartbeat, within about half a second."""
-        progress = {}
-        if percent is not None:
-            progress["percent"] = percent
-        if message is not None:
-            progress["message"] = str(message)
-        with self._lock:
-            self._progress = progress
-        self._urgent.set()
-
-    def log(self, *words):
-        """Adds a line to the log of the job."""
-        with self._lock:
-            self._log.append(" ".join(str(word) for word in words))
-            while len(self._log) > 1 and sum(len(line) + 1 for line in self._log) > MAX_LOG:
-                del self._log[0]
-        self._urgent.set()
-
-    def artifact(self, artifact):
-        """Sets a reference to what the job created, stored when the job succeeds."""
-        self._artifact = artifact
-
-    def then(self, definition_key, payload=None, **options):
-        """Adds a job to enqueue in the same transaction that completes this one."""
-        self._next.append({"definition_key": definition_key, "payload": {} if payload is None else payload, **options})
-
-    def check(self):
-        """Raises `Canceled` if the job should stop. Call it between steps."""
-        if self.canceled.is_set():
-            raise Canceled(self.why_canceled)
-
-    def _stop(self, why):
-        if not self.canceled.is_set():
-            self.why_canceled = why
-            self.canceled.set()
-
-    def _beat(self):
-        """Sends one heartbeat with the progress and the log lines since the last one."""
-        with self._lock:
-            progress, log = self._progress, self._log
-            self._progress, self._log = None, []
-            self._urgent.clear()
-        try:
-            response = self._client.heartbeat(self.id, self.fence, progress, log)
-        except LeaseLost:
-            self._stop("lease_lost")
-        except ApiError:
-            # The progress or the log was rejected; renew the lease without them.
-            self._client.heartbeat(self.id, self.fence)
-        else:
-            if response["cancel_requested"]:
-                self._stop("canceled")
+Handler = Callable[[Job], Any]
+AnyHandler = TypeVar("AnyHandler", bound=Callable[..., Any])
 
 
 class Worker:
     """Runs the jobs of the definitions that have a handler."""
 
     def __init__(
-        self, client, handlers=None, concurrency=1, queues=(), lease_seconds=60, worker_id=None, wait_seconds=20, grace_seconds=30
-    ):
+        self,
+        client: Client,
+        handlers: Optional[Mapping[str, Handler]] = None,
+        concurrency: int = 1,
+        queues: Iterable[str] = (),
+        lease_seconds: float = 60,
+        worker_id: Optional[str] = None,
+        wait_seconds: float = 20,
+        grace_seconds: float = 30,
+    ) -> None:
         self._client = client
-        self._handlers = dict(handlers or {})
+        self._handlers: Dict[str, Handler] = dict(handlers or {})
         self._concurrency = max(1, concurrency)
         self._queues = list(queues)
         self._lease_seconds = lease_seconds
-        self._wait_seconds = wait_seconds
+        self._wait_seconds = max(0, min(wait_seconds, 60))
         self._grace_seconds = grace_seconds
         # A new name for every start, because host names and process ids can repeat.
         self.worker_id = worker_id or f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
         self._stopping = threading.Event()
+        self._interrupt = Interrupt()
         self._changed = threading.Condition()
-        self._running = {}
+        self._running: Dict[str, Job] = {}
 
-    def handler(self, definition_key):
+    def handler(self, definition_key: str) -> Callable[[AnyHandler], AnyHandler]:
         """Decorates the handler of this definition. It is called with the `Job`; its return value is the result."""
 
-        def register(function):
+        def register(function: AnyHandler) -> AnyHandler:
             self._handlers[definition_key] = function
             return function
 
         return register
 
-    def stop(self):
+    def stop(self) -> None:
         """Claims no more jobs. `run` returns when the running jobs have ended."""
         self._stopping.set()
+        self._interrupt.set()
         with self._changed:
             self._changed.notify_all()
 
-    def run(self, handle_signals=True):
+    def run(self, handle_signals: bool = True) -> None:
         """Runs jobs until stopped."""
+        if handle_signals and threading.current_thread() is threading.main_thread():
+            # In a thread: the handler can interrupt this one while it holds a lock that `stop` needs.
+            stop_soon = lambda *_: threading.Thread(target=self.stop, daemon=True).start()  # noqa: E731
+            before = {number: signal.signal(number, stop_soon) for number in (signal.SIGTERM, signal.SIGINT)}
+            try:
+                self._run(self._wait_seconds)
+            finally:
+                for number, handler in before.items():
+                    signal.signal(number, handler)
+        else:
+            self._run(self._wait_seconds)
+
+    def run_until_idle(self) -> None:
+        """Runs the jobs that are queued now, and those that they enqueue, and returns. For tests."""
+        self._run(None)
+
+    def _run(self, wait: Optional[float]) -> None:
         if not self._handlers:
             raise WindlassError("a worker needs at least one handler")
-        if handle_signals and threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, lambda *_: self.stop())
         keys = sorted(self._handlers)
-        beats = threading.Thread(target=self._renew_leases, name="windlass-heartbeat", daemon=True)
+        ended = threading.Event()
+        beats = threading.Thread(target=self._renew_leases, args=(ended,), name="windlass-heartbeat", daemon=True)
         beats.start()
         try:
-            self._client.register(worker_id=self.worker_id, hostname=socket.gethostname(), definition_keys=keys, queues=self._queues)
-            self._claim_loop(keys)
+            self._register(keys)
+            self._claim_loop(keys, wait)
         finally:
-            self._stopping.set()
             self._drain()
+            ended.set()
             beats.join(timeout=5)
+            log.info("worker %s stopped", self.worker_id)
 
-    def _claim_loop(self, keys):
-        pause = 0.5
+    def _register(self, keys: List[str]) -> None:
+        def register() -> None:
+            host = socket.gethostname()
+            self._client.register(worker_id=self.worker_id, hostname=host, definition_keys=keys, queues=self._queues)
+            log.info("worker %s started for %s", self.worker_id, ", ".join(keys))
+
+        self._until_answered("register", register)
+
+    def _claim_loop(self, keys: List[str], wait: Optional[float]) -> None:
         while not self._stopping.is_set():
             with self._changed:
                 while len(self._running) >= self._concurrency and not self._stopping.is_set():
-                    self._changed.wait(1.0)
+                    self._changed.wait()
                 free = self._concurrency - len(self._running)
             if self._stopping.is_set():
                 return
+            claimed = self._until_answered(
+                "claim",
+                lambda: self._client.claim(
+                    keys, self._queues, free, wait or 0, self._lease_seconds, self.worker_id, self._interrupt
+                ),
+            )
+            for one in claimed or ():
+                self._start(Job(self._client, one))
+            if wait is None and not claimed:
+                with self._changed:
+                    if not self._running:
+                        return
+                    self._changed.wait()  # The jobs that still run can enqueue others.
+
+    def _until_answered(self, what: str, call: Callable[[], Any]) -> Any:
+        """Repeats a call while the server cannot be reached. Returns None if the worker is stopped meanwhile."""
+        pause = 0.5
+        is_broken = False
+        while not self._stopping.is_set():
             try:
-                # A short wait while jobs run, so that a stop is noticed soon.
-                wait = min(self._wait_seconds, 2) if self._running else self._wait_seconds
-                claimed = self._client.claim(keys, self._queues, free, self._bounded(wait), self._lease_seconds, self.worker_id)
+                answer = call()
             except WindlassError as error:
-                if isinstance(error, ApiError) and error.status in (401, 403, 422):
+                if self._stopping.is_set():
+                    return None
+                if isinstance(error, ApiError) and error.status in (401, 403, 404, 422):
                     raise
+                log.log(logging.INFO if is_broken else logging.WARNING, "%s failed, again in %s s: %s", what, pause, error)
+                is_broken = True
                 self._stopping.wait(pause)
                 pause = min(pause * 2, 15.0)
                 continue
-            pause = 0.5
-            for one in claimed:
-                job = Job(self._client, one)
-                thread = threading.Thread(target=self._run_one, args=(job,), name=f"windlass-{job.id}", daemon=True)
-                with self._changed:
-                    self._running[job.id] = job
-                thread.start()
+            if is_broken:
+                log.info("worker %s reconnected", self.worker_id)
+            return answer
+        return None
 
-    def _bounded(self, wait):
-        return max(0, min(wait, 60))
+    def _start(self, job: Job) -> None:
+        log.info("claimed job %s (%s, attempt %s)", job.id, job.definition_key, job.attempt)
+        with self._changed:
+            self._running[job.id] = job
+        threading.Thread(target=self._run_one, args=(job,), name=f"windlass-{job.id}", daemon=True).start()
 
-    def _run_one(self, job):
+    def _run_one(self, job: Job) -> None:
         try:
-            self._settle(job, self._call_handler(job))
+            self._settle(job, *self._call_handler(job))
         except LeaseLost:
-            pass  # The attempt is no longer current: its result is dropped.
-        except WindlassError:
-            traceback.print_exc()  # The lease expires, and the job is retried.
+            log.warning("job %s: the lease was lost, its result is dropped", job.id)
+        except Exception:  # noqa: BLE001 - the thread must not end silently
+            log.exception("job %s cannot be settled; it is retried when its lease expires", job.id)
         finally:
             with self._changed:
                 self._running.pop(job.id, None)
                 self._changed.notify_all()
 
-    def _call_handler(self, job):
+    def _call_handler(self, job: Job) -> Tuple[str, Any]:
         """Calls the handler. Returns how to settle the attempt, and the value."""
         try:
-            return "complete", self._handlers[job.definition_key](job)
+            return "complete", self._handle(job)
         except Snooze as snooze:
             return "snooze", snooze.seconds
         except Canceled:
@@ -207,14 +192,16 @@ class Worker:
         except Exception as error:  # noqa: BLE001 - any exception of a handler fails its attempt
             if job.canceled.is_set():
                 return "stopped", None
-            trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-            return "fail", {"error": trace[-8000:]}
+            return "fail", {"error": error_text(error)}
 
-    def _settle(self, job, outcome):
-        how, value = outcome
+    def _handle(self, job: Job) -> Any:
+        return self._handlers[job.definition_key](job)
+
+    def _settle(self, job: Job, how: str, value: Any) -> None:
         if job.why_canceled == "lease_lost":
+            log.warning("job %s: the lease was lost, its result is dropped", job.id)
             return
-        if job._log or job._progress:
+        if job._has_unsent():
             job._beat()
         if how == "complete":
             try:
@@ -228,45 +215,55 @@ class Worker:
         elif how == "snooze":
             self._client.snooze(job.id, job.fence, value)
         elif how == "fail":
+            first_line = value["error"].split("\n", 1)[0]
+            log.info("job %s (%s) failed: %s", job.id, job.definition_key, first_line)
             self._client.fail(job.id, job.fence, **value)
         else:
             # After a cancel request the job ends as canceled; at a shutdown another worker claims it.
             self._client.release(job.id, job.fence)
 
-    def _renew_leases(self):
+    def _renew_leases(self, ended: threading.Event) -> None:
         """Sends heartbeats for every job a few times per lease, and sooner if there is new progress or log text."""
-        due = {}
-        while not (self._stopping.is_set() and not self._running):
+        due: Dict[str, float] = {}
+        while not ended.wait(0.1):
             now = time.monotonic()
             with self._changed:
                 jobs = list(self._running.values())
             for job in jobs:
                 every = max(0.3, job.lease_seconds / 3)
                 last = due.setdefault(job.id, now)
-                if now - last >= every or (job._urgent.is_set() and now - last >= 0.5):
+                if now - last >= every or (job._has_unsent() and now - last >= 0.5):
                     due[job.id] = now
                     try:
                         job._beat()
-                    except WindlassError:
-                        due[job.id] = now - every + 1.0  # Try again in a second.
-            due = {job.id: due[job.id] for job in jobs if job.id in due}
-            time.sleep(0.1)
+                    except WindlassError as error:
+                        log.warning("job %s: heartbeat failed, again in a second: %s", job.id, error)
+                        due[job.id] = now - every + 1.0
+            due = {job.id: due[job.id] for job in jobs}
 
-    def _drain(self):
-        until = time.monotonic() + self._grace_seconds
+    def _drain(self) -> None:
+        self._wait_for_jobs(self._grace_seconds)
         with self._changed:
-            while self._running and time.monotonic() < until:
-                self._changed.wait(min(1.0, max(0.0, until - time.monotonic())))
-            left = list(self._running.values())
-            for job in left:
+            for job in self._running.values():
                 job._stop("shutdown")
-            until = time.monotonic() + 5
-            while self._running and time.monotonic() < until:
-                self._changed.wait(0.5)
+        self._wait_for_jobs(5)
+        with self._changed:
             left = list(self._running.values())
         for job in left:
             # The handler has not stopped. The process exits anyway, and later results of this attempt are rejected.
+            log.warning("job %s has not stopped; it is released", job.id)
             try:
                 self._client.release(job.id, job.fence)
-            except WindlassError:
-                pass
+            except WindlassError as error:
+                log.warning("job %s cannot be released; its lease expires: %s", job.id, error)
+
+    def _wait_for_jobs(self, seconds: float) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._running, timeout=seconds)
+
+
+def error_text(error: BaseException) -> str:
+    """`TypeName: message` on the first line, because lists show only that line, then the traceback."""
+    first_line = f"{type(error).__name__}: {error}".split("\n", 1)[0][:1000]
+    trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    return f"{first_line}\n{trace[-(MAX_ERROR - len(first_line) - 1):]}"

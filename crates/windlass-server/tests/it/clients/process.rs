@@ -72,7 +72,7 @@ impl Stage {
             .arg(root.join("tests").join(format!("{program}.{}", language.suffix)))
             .env("PYTHONPATH", &root)
             .env("PYTHONDONTWRITEBYTECODE", "1")
-            .env("WINDLASS_URL", &self.server.base)
+            .env("WINDLASS_SERVER", &self.server.base)
             .env("WINDLASS_TOKEN", token)
             .env("WINDLASS_OPERATOR_TOKEN", operator)
             .stdout(Stdio::piped())

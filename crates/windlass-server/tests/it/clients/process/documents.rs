@@ -60,7 +60,7 @@ async fn the_documented_workers_run() {
         let file = folder.join(name);
         fs::write(&file, text).unwrap();
         let worker =
-            spawn(program, &file, &[("WINDLASS_URL", &stage.server.base), ("WINDLASS_TOKEN", &token)]);
+            spawn(program, &file, &[("WINDLASS_SERVER", &stage.server.base), ("WINDLASS_TOKEN", &token)]);
         let new = NewJob::new("resize").payload(&json!({"image": 7}));
         let id = stage.server.queue.enqueue(&new).await.unwrap().id;
         assert_eq!(stage.until(id, State::Succeeded).await.result, Some(json!({"width": 640})), "{name}");

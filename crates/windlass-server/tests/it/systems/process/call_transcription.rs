@@ -55,7 +55,7 @@ impl Pipeline {
     fn worker(&self, environment: &[(&str, &str)]) -> Child {
         program("node")
             .arg(self.dist.join("main.js"))
-            .env("WINDLASS_URL", &self.stage.server.base)
+            .env("WINDLASS_SERVER", &self.stage.server.base)
             .env("WINDLASS_TOKEN", &self.token)
             .env("DATABASE_URL", self.stage.server.queue.url())
             .env("STORAGE", &self.storage)

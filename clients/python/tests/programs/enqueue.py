@@ -5,7 +5,7 @@ import os
 
 from windlass import ApiError, Client, JobFailed, Timeout
 
-client = Client(os.environ["WINDLASS_URL"], token=os.environ["WINDLASS_TOKEN"])
+client = Client(os.environ["WINDLASS_SERVER"], token=os.environ["WINDLASS_TOKEN"])
 seen = {}
 first = client.enqueue("succeeds", {"n": 1}, idempotency_key="one", subject_type="call", subject_id="7")
 again = client.enqueue("succeeds", {"n": 1}, idempotency_key="one", subject_type="call", subject_id="7")

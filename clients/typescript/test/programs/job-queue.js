@@ -1,10 +1,10 @@
 // The worker loop of a hand-written queue, unchanged except for its types, on WindlassJobQueue: two stages of one call, then it ends.
 
-import { Client } from "../index.js";
-import { WindlassJobQueue } from "../job-queue.js";
+import { Client } from "windlass-client";
+import { WindlassJobQueue } from "windlass-client/job-queue";
 
-const client = new Client({ url: process.env.WINDLASS_URL, token: process.env.WINDLASS_TOKEN });
-const operator = new Client({ url: process.env.WINDLASS_URL, token: process.env.WINDLASS_OPERATOR_TOKEN });
+const client = new Client({ url: process.env.WINDLASS_SERVER, token: process.env.WINDLASS_TOKEN });
+const operator = new Client({ url: process.env.WINDLASS_SERVER, token: process.env.WINDLASS_OPERATOR_TOKEN });
 const queue = new WindlassJobQueue(client, { stages: ["extract_audio", "analyze"], waitSeconds: 5 });
 const producer = new WindlassJobQueue(operator, { stages: [] });
 

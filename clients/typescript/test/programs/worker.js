@@ -2,9 +2,9 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { Client, Permanent, Retry, Snooze, Worker } from "../index.js";
+import { Client, Permanent, Retry, Snooze, Worker } from "windlass-client";
 
-const client = new Client({ url: process.env.WINDLASS_URL, token: process.env.WINDLASS_TOKEN });
+const client = new Client({ url: process.env.WINDLASS_SERVER, token: process.env.WINDLASS_TOKEN });
 
 const handlers = {
   succeeds(job) {

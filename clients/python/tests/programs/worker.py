@@ -5,7 +5,7 @@ import sys
 
 from windlass import Client, Permanent, Retry, Snooze, Worker
 
-client = Client(os.environ["WINDLASS_URL"], token=os.environ["WINDLASS_TOKEN"])
+client = Client(os.environ["WINDLASS_SERVER"], token=os.environ["WINDLASS_TOKEN"])
 worker = Worker(client, concurrency=4, lease_seconds=3, worker_id="python-test", grace_seconds=1)
 
 

@@ -1,8 +1,8 @@
 // Enqueues jobs, waits for them, and prints the results as JSON.
 
-import { ApiError, Client, JobFailed, WaitTimeout } from "../index.js";
+import { ApiError, Client, JobFailed, WaitTimeout } from "windlass-client";
 
-const client = new Client({ url: process.env.WINDLASS_URL, token: process.env.WINDLASS_TOKEN });
+const client = new Client({ url: process.env.WINDLASS_SERVER, token: process.env.WINDLASS_TOKEN });
 const seen = {};
 
 async function thrown(promise, Kind) {
