@@ -9,6 +9,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import tempfile
 from typing import Any, Dict, Iterator, Optional
 
 import pytest
@@ -33,20 +34,23 @@ class Server:
 
 
 @pytest.fixture(scope="session")
-def windlass_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def windlass_server() -> Iterator[Server]:
     if "WINDLASS_SERVER" in os.environ:
         yield Server(os.environ["WINDLASS_SERVER"], os.environ["WINDLASS_TOKEN"], os.environ.get("DATABASE_URL"))
         return
     program = os.environ.get("WINDLASS_BINARY") or shutil.which("windlass")
     if program is None:
         pytest.fail("windlass is not in PATH: install it, or set WINDLASS_BINARY, or WINDLASS_SERVER and WINDLASS_TOKEN")
-    folder = tmp_path_factory.mktemp("windlass")
-    command = [program, "up", "--no-demo", "--data-dir", str(folder), "--listen", "127.0.0.1:0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            yield _ready(process, folder)
-        finally:
-            process.terminate()
+    # Not a directory of pytest: if root runs the tests, Postgres runs as another user, who must be able to enter it.
+    with tempfile.TemporaryDirectory(prefix="windlass-") as folder:
+        os.chmod(folder, 0o711)
+        command = [program, "up", "--no-demo", "--data-dir", folder, "--listen", "127.0.0.1:0"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                yield _ready(process, pathlib.Path(folder))
+            finally:
+                process.terminate()
+                process.wait()
 
 
 @pytest.fixture

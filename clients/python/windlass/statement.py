@@ -45,7 +45,7 @@ TYPES = {
     "job": "uuid",
 }
 
-Statement = Tuple[str, List[Optional[str]]]
+Statement = Tuple[str, List[str]]
 
 
 def enqueue(definition_key: str, payload: Any, options: Mapping[str, Any]) -> "Call":
@@ -87,13 +87,14 @@ class Call:
         self._given = {name: value for name, value in given.items() if value is not None}
 
     def write(self, placeholder: Callable[[int, str], str]) -> Statement:
-        arguments, values = [], []
+        arguments: List[str] = []
+        values: List[str] = []
         for name, value in self._given.items():
             values.append(_text(value, TYPES[name]))
             arguments.append(f"{name} => {_cast(placeholder(len(values), name), TYPES[name])}")
         return f"{self._function}({', '.join(arguments)}){self._alias}", values
 
-    def named(self, placeholder: Callable[[str], str]) -> Tuple[str, Dict[str, Optional[str]]]:
+    def named(self, placeholder: Callable[[str], str]) -> Tuple[str, Dict[str, str]]:
         text, values = self.write(lambda _, name: placeholder(name))
         return text, dict(zip(self._given, values))
 

@@ -1,6 +1,7 @@
 //! A worker written with each client runs jobs of every kind, and a program enqueues and waits.
 
 mod documents;
+mod packages;
 
 use std::path::Path;
 use std::process::Stdio;
@@ -35,14 +36,25 @@ const KEYS: [&str; 10] = [
 struct Language {
     program: &'static str,
     folder: &'static str,
+    programs: &'static str,
     suffix: &'static str,
     worker_id: &'static str,
 }
 
-const PYTHON: Language =
-    Language { program: "python3", folder: "clients/python", suffix: "py", worker_id: "python-test" };
-const TYPESCRIPT: Language =
-    Language { program: "node", folder: "clients/typescript", suffix: "js", worker_id: "node-test" };
+const PYTHON: Language = Language {
+    program: "python3",
+    folder: "clients/python",
+    programs: "tests/programs",
+    suffix: "py",
+    worker_id: "python-test",
+};
+const TYPESCRIPT: Language = Language {
+    program: "node",
+    folder: "clients/typescript",
+    programs: "test/programs",
+    suffix: "js",
+    worker_id: "node-test",
+};
 
 struct Stage {
     server: TestServer,
@@ -69,7 +81,7 @@ impl Stage {
         let token = self.server.client(DEFAULT_TENANT, role).await.token.unwrap();
         let operator = self.server.client(DEFAULT_TENANT, Role::Operator).await.token.unwrap();
         Command::new(language.program)
-            .arg(root.join("tests").join(format!("{program}.{}", language.suffix)))
+            .arg(root.join(language.programs).join(format!("{program}.{}", language.suffix)))
             .env("PYTHONPATH", &root)
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .env("WINDLASS_SERVER", &self.server.base)
