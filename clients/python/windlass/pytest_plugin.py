@@ -10,6 +10,7 @@ import pathlib
 import shutil
 import subprocess
 import tempfile
+import threading
 from typing import Any, Dict, Iterator, Optional
 
 import pytest
@@ -45,7 +46,7 @@ def windlass_server() -> Iterator[Server]:
     with tempfile.TemporaryDirectory(prefix="windlass-") as folder:
         os.chmod(folder, 0o711)
         command = [program, "up", "--no-demo", "--data-dir", folder, "--listen", "127.0.0.1:0"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
             try:
                 yield _ready(process, pathlib.Path(folder))
             finally:
@@ -61,11 +62,15 @@ def windlass_client(windlass_server: Server) -> Client:
 def _ready(process: "subprocess.Popen[str]", folder: pathlib.Path) -> Server:
     assert process.stdout is not None, "it is a pipe"
     url = database_url = None
+    lines = []
     for line in process.stdout:
+        lines.append(line)
         if line.startswith("ready: "):
             url = line[len("ready: ") :].strip()
         if line.startswith("the database is "):
             database_url = line[len("the database is ") :].strip()
         if url is not None and database_url is not None:
+            # The rest of its output must be read, or it blocks on a full pipe.
+            threading.Thread(target=process.stdout.read, daemon=True).start()
             return Server(url, (folder / "admin-token").read_text().strip(), database_url)
-    raise RuntimeError("windlass up ended before it was ready")
+    raise RuntimeError("windlass up ended before it was ready:\n" + "".join(lines))
