@@ -1,7 +1,8 @@
 // A worker: claims jobs, runs each as a promise, renews their leases, and settles them.
 //
-// How it stops: after `stop()`, or when the signal of `run` is aborted, it ends the claim that waits, claims no more jobs and lets the running ones finish for the grace time; then their signals
-// are aborted and they are released for another worker, which does not count as a failure.
+// How it stops: after `stop()`, or when the signal of `run` is aborted, it ends the claim that waits, claims no more jobs, and
+// lets the running ones finish for the grace time; then their signals are aborted and they are released for another worker,
+// which does not count as a failure.
 
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
@@ -140,19 +141,19 @@ export class Worker {
   async #register(definitionKeys) {
     const { queues } = this.#options;
     const about = { worker_id: this.workerId, hostname: hostname(), definition_keys: definitionKeys, queues };
-    const answer = await this.#untilAnswered("register", () => this.#client.register(about));
-    if (answer !== undefined) this.#log("info", `worker ${this.workerId} started for ${definitionKeys.join(", ")}`);
+    const response = await this.#untilResponse("register", () => this.#client.register(about));
+    if (response !== undefined) this.#log("info", `worker ${this.workerId} started for ${definitionKeys.join(", ")}`);
   }
 
   /** Repeats a call while the server cannot be reached. Resolves with undefined if the worker is stopped meanwhile. */
-  async #untilAnswered(what, call) {
+  async #untilResponse(what, call) {
     const signal = this.#stopping.signal;
     let isBroken = false;
     for (let pause = 500; !signal.aborted; pause = Math.min(pause * 2, 15_000)) {
       try {
-        const answer = await call();
+        const response = await call();
         if (isBroken) this.#log("info", `worker ${this.workerId} reconnected`);
-        return answer;
+        return response;
       } catch (error) {
         if (signal.aborted) return undefined;
         if (error instanceof ApiError && [401, 403, 404, 422].includes(error.status)) throw error;
@@ -182,7 +183,7 @@ export class Worker {
       }
       const limit = concurrency - this.#running.size;
       const claim = { definitionKeys, queues, limit, waitSeconds, leaseSeconds, workerId: this.workerId, signal };
-      const claimed = (await this.#untilAnswered("claim", () => this.#client.claim(claim))) ?? [];
+      const claimed = (await this.#untilResponse("claim", () => this.#client.claim(claim))) ?? [];
       for (const one of claimed) {
         const job = new Job(this.#client, one);
         this.#log("info", `claimed job ${job.id} (${job.definitionKey}, attempt ${job.attempt})`);

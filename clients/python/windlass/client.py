@@ -87,8 +87,8 @@ class Client:
     # The worker protocol. Every call about a job has the fence of its attempt.
 
     def register(self, **metadata: Any) -> Json:
-        answer: Json = self._call("POST", "/api/v1/worker/register", metadata, again=True)
-        return answer
+        response: Json = self._call("POST", "/api/v1/worker/register", metadata, again=True)
+        return response
 
     def claim(
         self,
@@ -166,8 +166,8 @@ class Client:
 
     def _job_call(self, job_id: str, verb: str, body: Json) -> Json:
         # Safe to repeat: because of the fence, the second call changes nothing.
-        answer: Json = self._call("POST", f"/api/v1/worker/jobs/{job_id}/{verb}", body, again=True)
-        return answer
+        response: Json = self._call("POST", f"/api/v1/worker/jobs/{job_id}/{verb}", body, again=True)
+        return response
 
     def _call(
         self,

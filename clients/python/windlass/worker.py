@@ -113,7 +113,7 @@ class Worker:
             self._client.register(worker_id=self.worker_id, hostname=host, definition_keys=keys, queues=self._queues)
             log.info("worker %s started for %s", self.worker_id, ", ".join(keys))
 
-        self._until_answered("register", register)
+        self._until_response("register", register)
 
     def _claim_loop(self, keys: List[str], wait: Optional[float]) -> None:
         while not self._stopping.is_set():
@@ -123,7 +123,7 @@ class Worker:
                 free = self._concurrency - len(self._running)
             if self._stopping.is_set():
                 return
-            claimed = self._until_answered(
+            claimed = self._until_response(
                 "claim",
                 lambda: self._client.claim(
                     keys, self._queues, free, wait or 0, self._lease_seconds, self.worker_id, self._interrupt
@@ -137,13 +137,13 @@ class Worker:
                         return
                     self._changed.wait()  # The jobs that still run can enqueue others.
 
-    def _until_answered(self, what: str, call: Callable[[], Any]) -> Any:
+    def _until_response(self, what: str, call: Callable[[], Any]) -> Any:
         """Repeats a call while the server cannot be reached. Returns None if the worker is stopped meanwhile."""
         pause = 0.5
         is_broken = False
         while not self._stopping.is_set():
             try:
-                answer = call()
+                response = call()
             except WindlassError as error:
                 if self._stopping.is_set():
                     return None
@@ -156,7 +156,7 @@ class Worker:
                 continue
             if is_broken:
                 log.info("worker %s reconnected", self.worker_id)
-            return answer
+            return response
         return None
 
     def _start(self, job: Job) -> None:

@@ -14,8 +14,8 @@ export async function define() {
   const key = `test-${randomUUID()}`;
   const body = { key, max_attempts: 3, backoff: { kind: "fixed", base_seconds: 0.01, jitter: 0 } };
   const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
-  const answer = await fetch(`${url}/api/v1/admin/jobs/definitions`, { method: "POST", headers, body: JSON.stringify(body) });
-  assert.equal(answer.status, 201, await answer.text());
+  const response = await fetch(`${url}/api/v1/admin/jobs/definitions`, { method: "POST", headers, body: JSON.stringify(body) });
+  assert.equal(response.status, 201, await response.text());
   return key;
 }
 
