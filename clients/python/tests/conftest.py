@@ -1,11 +1,11 @@
-"""The definitions of these tests. The tests use the fixture `windlass_server` of the package."""
+"""What these tests share. They use the fixtures `windlass_server` and `windlass_client` of the package."""
 
 import logging
+import threading
 import uuid
 
 import pytest
-
-logging.basicConfig(level=logging.INFO)
+from relay import Relay
 
 
 @pytest.fixture
@@ -25,3 +25,39 @@ def define(windlass_server):
 def database_url(windlass_server):
     assert windlass_server.database_url, "set DATABASE_URL, or let the fixture start the server"
     return windlass_server.database_url
+
+
+@pytest.fixture
+def relay(windlass_server):
+    with Relay(windlass_server.url) as relay:
+        yield relay
+
+
+@pytest.fixture
+def logs():
+    """The messages of the package; `wait_for` waits for one."""
+    recorder = Recorder()
+    logger = logging.getLogger("windlass")
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    logger.addHandler(recorder)
+    yield recorder
+    logger.removeHandler(recorder)
+    logger.setLevel(level)
+
+
+class Recorder(logging.Handler):
+    def __init__(self):
+        super().__init__()
+        self._changed = threading.Condition()
+        self.text = ""
+
+    def emit(self, record):
+        with self._changed:
+            self.text += self.format(record) + "\n"
+            self._changed.notify_all()
+
+    def wait_for(self, text):
+        with self._changed:
+            is_seen = self._changed.wait_for(lambda: text in self.text, timeout=30)
+        assert is_seen, f"not in 30 s: {text}\n{self.text}"

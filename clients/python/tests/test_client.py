@@ -1,6 +1,7 @@
 """The client enqueues, waits, cancels and emits, also with asyncio."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -35,6 +36,54 @@ def test_the_jobs_of_all_pages_are_listed(windlass_client, define):
     key = define()
     created = {windlass_client.enqueue(key)["id"] for _ in range(3)}
     assert {job["id"] for job in windlass_client.jobs(definition_key=key, limit=2)} == created
+
+
+def test_a_call_is_repeated_after_a_broken_connection_and_takes_effect_once(windlass_server, relay, define):
+    key = define()
+    client = windlass.Client(relay.url, token=windlass_server.token)
+    relay.refuse(2)
+    job = client.enqueue(key)
+    relay.break_off()
+    relay.refuse(2)
+    assert [one["id"] for one in client.jobs(definition_key=key)] == [job["id"]]
+
+
+def test_a_late_call_about_an_attempt_raises_lease_lost(windlass_client, define):
+    key = define()
+    windlass_client.enqueue(key)
+    (job,) = windlass_client.claim([key], wait_seconds=30)
+    windlass_client.complete(job["id"], job["fence"], {"n": 1})
+    for late in (windlass_client.heartbeat, windlass_client.complete, windlass_client.release):
+        with pytest.raises(windlass.LeaseLost) as lost:
+            late(job["id"], job["fence"])
+        assert (lost.value.status, lost.value.kind) == (409, "lease-lost")
+
+
+def test_a_claim_waits_on_the_server_for_a_job(windlass_server, relay, windlass_client, define):
+    key = define()
+    client = windlass.Client(relay.url, token=windlass_server.token)
+    with ThreadPoolExecutor(1) as thread:
+        claim = thread.submit(client.claim, [key], wait_seconds=30)
+        relay.wait_for("POST /api/v1/worker/jobs/claim")
+        job = windlass_client.enqueue(key)
+        (claimed,) = claim.result(timeout=30)
+    assert claimed["id"] == job["id"]
+    client.release(claimed["id"], claimed["fence"])
+
+
+def test_a_worker_that_holds_a_job_is_not_signed_off(windlass_client, define):
+    key = define()
+    windlass_client.enqueue(key)
+    (job,) = windlass_client.claim([key], wait_seconds=30, worker_id=key)
+    assert windlass_client.stop_worker(key) is False
+    windlass_client.complete(job["id"], job["fence"])
+    assert windlass_client.stop_worker(key) is True
+
+
+def test_what_json_cannot_express_is_refused_before_it_is_sent(windlass_client):
+    for payload, error in (({"n": float("nan")}, ValueError), ({"n": object()}, TypeError)):
+        with pytest.raises(error):
+            windlass_client.enqueue("resize", payload)
 
 
 @pytest.mark.parametrize("url", [None, "", "localhost:8080"])

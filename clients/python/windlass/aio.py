@@ -17,14 +17,14 @@ from .worker import Worker
 
 T = TypeVar("T")
 
-AsyncHandler = Callable[[Job], Awaitable[Any]]
+AsyncHandler = Callable[[Job[Any]], Awaitable[Any]]
 
 # The maximum number of calls at a time; more wait for a free thread.
 MAX_THREADS = 16
 
 
 class AsyncClient:
-    """The methods of `Client`, to be awaited. Close it, or use it with `async with`."""
+    """The methods of `Client` for jobs and events, to be awaited. Close it, or use it with `async with`."""
 
     def __init__(
         self, url: str, token: Optional[str] = None, tenant: Optional[str] = None, timeout: float = 30.0
@@ -108,17 +108,20 @@ class AsyncWorker(Worker):
 
     async def _in_thread(self, work: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
-        with ThreadPoolExecutor(1, thread_name_prefix="windlass-worker") as thread:
-            running = self._loop.run_in_executor(thread, work)
-            try:
-                await asyncio.shield(running)
-            except asyncio.CancelledError:
-                # In a thread, because it takes locks; then the running jobs get their grace time.
-                await self._loop.run_in_executor(None, self.stop)
-                await running
-                raise
+        thread = ThreadPoolExecutor(1, thread_name_prefix="windlass-worker")
+        running = self._loop.run_in_executor(thread, work)
+        try:
+            await asyncio.shield(running)
+        except asyncio.CancelledError:
+            # In a thread, because it takes locks; then the running jobs get their grace time.
+            await self._loop.run_in_executor(None, self.stop)
+            await running
+            raise
+        finally:
+            # Does not wait: that would block the event loop, which the handlers of a second cancel still need.
+            thread.shutdown(wait=False)
 
-    def _handle(self, job: Job) -> Any:
+    def _handle(self, job: Job[Any]) -> Any:
         assert self._loop is not None, "set before the first claim"
         future = asyncio.run_coroutine_threadsafe(self._as_task(job), self._loop)
         try:
@@ -126,7 +129,7 @@ class AsyncWorker(Worker):
         except FutureCancelled:
             raise Canceled(job.why_canceled) from None
 
-    async def _as_task(self, job: Job) -> Any:
+    async def _as_task(self, job: Job[Any]) -> Any:
         loop = asyncio.get_running_loop()
         task = asyncio.ensure_future(self._handlers[job.definition_key](job))
         job._call_when_stopped(lambda: loop.call_soon_threadsafe(task.cancel))

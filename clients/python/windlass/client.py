@@ -2,11 +2,13 @@
 
 import http.client
 import json
+import random
 import time
 import urllib.parse
 import uuid
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional
 
+from .encoding import encode
 from .errors import ApiError, JobFailed, LeaseLost, Timeout, WindlassError
 from .transport import Interrupt, Transport
 
@@ -14,6 +16,9 @@ ENDED = ("succeeded", "failed", "dead_letter", "canceled")
 
 # The maximum number of attempts of a call that is safe to repeat.
 MAX_ATTEMPTS = 5
+
+# The maximum duration of the call that signs off a worker.
+MAX_STOP_SECONDS = 5.0
 
 Json = Dict[str, Any]
 
@@ -34,8 +39,9 @@ class Client:
     def enqueue(
         self, definition_key: str, payload: Any = None, idempotency_key: Optional[str] = None, **options: Any
     ) -> Json:
-        """Enqueues one job and returns it. `options` are further fields of the API: `queue`, `priority`, `scheduled_for`,
-        `dedupe_key`, `subject_type`, ... A repeated request with the same idempotency key returns the same job."""
+        """Enqueues one job and returns it. The payload is anything that JSON can express, or a dataclass. `options` are
+        further fields of the API: `queue`, `priority`, `scheduled_for`, `dedupe_key`, `subject_type`, ... A repeated request
+        with the same idempotency key returns the same job."""
         return self._create("/api/v1/jobs", new_job(definition_key, payload, **options), idempotency_key)
 
     def enqueue_many(self, jobs: Iterable[Mapping[str, Any]], idempotency_key: Optional[str] = None) -> List[Json]:
@@ -90,6 +96,13 @@ class Client:
         response: Json = self._call("POST", "/api/v1/worker/register", metadata, again=True)
         return response
 
+    def stop_worker(self, worker_id: str) -> bool:
+        """Signs off a worker that stops: it is then listed as stopped. Returns False while a worker of this name holds jobs.
+        Not repeated, so that it does not delay the end of a process: without it, the worker is listed for another minute."""
+        body, timeout = {"worker_id": worker_id}, min(self._timeout, MAX_STOP_SECONDS)
+        response: Json = self._call("POST", "/api/v1/worker/stop", body, timeout=timeout)
+        return bool(response["is_stopped"])
+
     def claim(
         self,
         definition_keys: Iterable[str] = (),
@@ -100,6 +113,7 @@ class Client:
         worker_id: Optional[str] = None,
         interrupt: Optional[Interrupt] = None,
     ) -> List[Json]:
+        """Claims at most `limit` jobs. The server waits up to `wait_seconds` (at most 60) for the first one."""
         body: Json = {
             "definition_keys": list(definition_keys),
             "queues": list(queues),
@@ -121,12 +135,15 @@ class Client:
         progress: Optional[Json] = None,
         log: Optional[List[str]] = None,
         lease_seconds: Optional[float] = None,
+        timeout: Optional[float] = None,
     ) -> Json:
         body: Json = {"fence": fence}
         for name, value in (("progress", progress), ("log", log), ("lease_seconds", lease_seconds)):
             if value:
                 body[name] = value
-        return self._job_call(job_id, "heartbeat", body)
+        # Not repeated: the caller sends the next heartbeat soon, and that one renews the lease for longer.
+        response: Json = self._call("POST", f"/api/v1/worker/jobs/{job_id}/heartbeat", body, timeout=timeout)
+        return response
 
     def complete(
         self, job_id: str, fence: str, result: Any = None, artifact: Any = None, next: Iterable[Json] = ()
@@ -186,7 +203,7 @@ class Client:
             sent["X-Tenant-Id"] = str(self._tenant)
         data = None
         if body is not None:
-            data = json.dumps(body).encode()
+            data = encode(body).encode()
             sent["Content-Type"] = "application/json"
         pause = 0.1
         for left in range(MAX_ATTEMPTS - 1, -1, -1):
@@ -197,16 +214,21 @@ class Client:
             except (OSError, http.client.HTTPException) as error:
                 if not again or left == 0:
                     raise WindlassError(f"{method} {path}: {error!r}") from error
-                time.sleep(pause)
+                time.sleep(jittered(pause))
             else:
                 if status < 300:
                     return json.loads(content) if content else None
                 if not again or left == 0 or status not in (429, 502, 503, 504):
                     raise _error(status, content)
                 given = response_headers.get("retry-after", "")
-                time.sleep(min(float(given), 30.0) if given.isdigit() else pause)
+                time.sleep(min(float(given), 30.0) if given.isdigit() else jittered(pause))
             pause = min(pause * 2, 5.0)
         raise AssertionError("the last attempt returns or raises")
+
+
+def jittered(pause: float) -> float:
+    """Clients that lost the server in the same moment do not return to it in the same moment."""
+    return pause * random.uniform(0.5, 1.0)
 
 
 def new_job(definition_key: str, payload: Any = None, **options: Any) -> Json:
@@ -218,6 +240,8 @@ def _error(status: int, content: bytes) -> ApiError:
     try:
         problem = json.loads(content)
     except ValueError:
+        problem = {}
+    if not isinstance(problem, dict):
         problem = {}
     kind = str(problem.get("type", "")).rsplit(":", 1)[-1] or "refused"
     detail = problem.get("detail") or content[:200].decode(errors="replace")

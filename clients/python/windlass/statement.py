@@ -5,9 +5,10 @@ registered, and the statement is the same for all drivers.
 """
 
 import datetime
-import json
 import uuid
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple
+
+from .encoding import encode
 
 # The type of each argument of windlass.enqueue and windlass.emit.
 TYPES = {
@@ -120,9 +121,9 @@ def _cast(placeholder: str, kind: str) -> str:
 
 def _text(value: Any, kind: str) -> str:
     if kind in ("jsonb", "jsonb[]"):
-        return json.dumps(value)
+        return encode(value)
     if kind.endswith("[]"):
-        return json.dumps([str(one) for one in value])
+        return encode([str(one) for one in value])
     return str(_plain_value(value, kind))
 
 

@@ -55,8 +55,7 @@ def unwritable(job):
 @worker.handler("hangs")
 def hangs(job):
     job.progress(message="hanging")
-    while not job.canceled.wait(0.05):
-        pass
+    job.canceled.wait()
     job.check()
 
 

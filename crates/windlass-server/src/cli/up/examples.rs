@@ -63,6 +63,7 @@ const ALL: [Example; 5] = [
             "windlass/__init__.py" from "clients/python/windlass/__init__.py",
             "windlass/aio.py" from "clients/python/windlass/aio.py",
             "windlass/client.py" from "clients/python/windlass/client.py",
+            "windlass/encoding.py" from "clients/python/windlass/encoding.py",
             "windlass/errors.py" from "clients/python/windlass/errors.py",
             "windlass/job.py" from "clients/python/windlass/job.py",
             "windlass/statement.py" from "clients/python/windlass/statement.py",
