@@ -8,6 +8,9 @@ const ENDED = new Set(["succeeded", "failed", "dead_letter", "canceled"]);
 // The maximum number of attempts of a call that is safe to repeat.
 const MAX_ATTEMPTS = 5;
 
+// The maximum duration of the call that signs off a worker.
+const MAX_STOP_SECONDS = 5;
+
 /** The server returned an error. `status` is the HTTP status, `kind` the last part of the problem type, `errors` the invalid fields. */
 export class ApiError extends Error {
   constructor(status, kind, detail, errors = []) {
@@ -108,6 +111,12 @@ export class Client {
     return this.#call("POST", "/api/v1/worker/register", metadata, { again: true });
   }
 
+  /** Not repeated, so that it does not delay the end of a process: without it, the worker is listed for another minute. */
+  async stopWorker(workerId) {
+    const timeoutSeconds = Math.min(this.#timeout, MAX_STOP_SECONDS);
+    return (await this.#call("POST", "/api/v1/worker/stop", { worker_id: workerId }, { timeoutSeconds })).is_stopped;
+  }
+
   async claim({ definitionKeys = [], queues = [], limit = 1, waitSeconds = 0, leaseSeconds = 60, workerId, signal } = {}) {
     const body = {
       definition_keys: definitionKeys,
@@ -123,12 +132,13 @@ export class Client {
     return response.jobs;
   }
 
-  heartbeat(id, fence, { progress, log, leaseSeconds } = {}) {
+  heartbeat(id, fence, { progress, log, leaseSeconds, timeoutSeconds } = {}) {
     const body = { fence };
     if (progress !== undefined) body.progress = progress;
     if (log !== undefined && log.length > 0) body.log = log;
     if (leaseSeconds !== undefined) body.lease_seconds = leaseSeconds;
-    return this.#jobCall(id, "heartbeat", body);
+    // Not repeated: the caller sends the next heartbeat soon, and that one renews the lease for longer.
+    return this.#call("POST", jobPath(id, "heartbeat"), body, { timeoutSeconds });
   }
 
   complete(id, fence, { result, artifact, next } = {}) {
@@ -160,7 +170,7 @@ export class Client {
 
   #jobCall(id, verb, body) {
     // Safe to repeat: because of the fence, the second call changes nothing.
-    return this.#call("POST", `/api/v1/worker/jobs/${encodeURIComponent(id)}/${verb}`, body, { again: true });
+    return this.#call("POST", jobPath(id, verb), body, { again: true });
   }
 
   async #call(method, path, body, { headers = {}, timeoutSeconds = this.#timeout, again = false, signal } = {}) {
@@ -168,21 +178,19 @@ export class Client {
     if (this.#token) sent.authorization = `Bearer ${this.#token}`;
     if (this.#tenant) sent["x-tenant-id"] = this.#tenant;
     if (body !== undefined) sent["content-type"] = "application/json";
+    // Outside of the loop: what JSON cannot express is not a transport error.
+    const data = body === undefined ? undefined : JSON.stringify(body);
     for (let attempt = 1, pause = 100; ; attempt += 1, pause = Math.min(pause * 2, 5000)) {
       const limit = AbortSignal.timeout(timeoutSeconds * 1000);
       let response;
       let text;
       try {
-        response = await fetch(this.#url + path, {
-          method,
-          headers: sent,
-          body: body === undefined ? undefined : JSON.stringify(body),
-          signal: either(limit, signal),
-        });
+        const request = { method, headers: sent, body: data, signal: either(limit, signal) };
+        response = await fetch(this.#url + path, request);
         text = await response.text();
       } catch (error) {
         if (!again || attempt === MAX_ATTEMPTS || signal?.aborted) throw error;
-        await sleep(pause);
+        await sleep(jittered(pause));
         continue;
       }
       if (response.ok) return text === "" ? null : JSON.parse(text);
@@ -190,9 +198,18 @@ export class Client {
         throw apiError(response.status, text);
       }
       const given = Number(response.headers.get("retry-after"));
-      await sleep(given > 0 ? Math.min(given, 30) * 1000 : pause);
+      await sleep(given > 0 ? Math.min(given, 30) * 1000 : jittered(pause));
     }
   }
+}
+
+/** Clients that lost the server in the same moment do not return to it in the same moment. */
+export function jittered(pause) {
+  return pause * (0.5 + Math.random() / 2);
+}
+
+function jobPath(id, verb) {
+  return `/api/v1/worker/jobs/${encodeURIComponent(id)}/${verb}`;
 }
 
 /** `AbortSignal.any` exists since Node 20. */
@@ -216,5 +233,5 @@ function apiError(status, text) {
   }
   const kind = String(problem.type ?? "").split(":").at(-1) || "refused";
   const Kind = kind === "lease-lost" ? LeaseLost : ApiError;
-  return new Kind(status, kind, problem.detail ?? text.slice(0, 200), problem.errors);
+  return new Kind(status, kind, problem.detail ?? text.slice(0, 200), problem.errors ?? []);
 }

@@ -1,18 +1,35 @@
 export type Status =
   | "scheduled" | "blocked" | "queued" | "running" | "succeeded" | "failed" | "dead_letter" | "canceled";
 
+/** The types of the jobs of one definition. */
+export interface JobTypes {
+  payload: any;
+  result: any;
+}
+
+/**
+ * The definitions of an application by key, such as `{ resize: { payload: { image: number }; result: { width: number } } }`. With
+ * it as the parameter of `Client`, payloads and results are checked by the compiler. Without it, any key and payload is allowed.
+ */
+export type Definitions<D> = { [Key in keyof D]: JobTypes };
+export type AnyDefinitions = Record<string, JobTypes>;
+
 /** A job as returned by the API; it has more fields than these. */
-export interface JobRecord {
+export interface JobRecord<Result = any> {
   id: string;
   status: Status;
   definition_key: string;
+  result?: Result;
   [field: string]: unknown;
 }
 
 /** A new job, as the API expects it. */
-export interface NewJob {
-  definition_key: string;
-  payload?: unknown;
+export interface NewJob<Key extends string = string, Payload = unknown> extends NewJobOptions {
+  definition_key: Key;
+  payload?: Payload;
+}
+
+export interface NewJobOptions {
   queue?: string;
   priority?: number;
   scheduled_for?: string;
@@ -27,6 +44,9 @@ export interface NewJob {
   max_attempts?: number;
   deadline?: string;
 }
+
+/** A new job of one of the definitions. */
+export type NewJobOf<D extends Definitions<D>> = { [Key in keyof D & string]: NewJob<Key, D[Key]["payload"]> }[keyof D & string];
 
 /** `status` is 201, 200 for a duplicate, or that of the error. */
 export interface BulkResult {
@@ -78,16 +98,16 @@ export class JobFailed extends Error {
 }
 export class WaitTimeout extends Error {}
 
-export class Client {
+export class Client<D extends Definitions<D> = AnyDefinitions> {
   /** Throws a TypeError if the URL is missing or wrong. */
   constructor(options: { url: string | URL | undefined; token?: string; tenant?: string; timeoutSeconds?: number });
-  enqueue(
-    definitionKey: string,
-    payload?: unknown,
-    options?: Omit<NewJob, "definition_key" | "payload"> & { idempotencyKey?: string },
-  ): Promise<JobRecord>;
+  enqueue<Key extends keyof D & string>(
+    definitionKey: Key,
+    payload?: D[Key]["payload"],
+    options?: NewJobOptions & { idempotencyKey?: string },
+  ): Promise<JobRecord<D[Key]["result"]>>;
   /** Many jobs in one request; one result per job, in order. */
-  enqueueMany(jobs: NewJob[], options?: { idempotencyKey?: string }): Promise<BulkResult[]>;
+  enqueueMany(jobs: NewJobOf<D>[], options?: { idempotencyKey?: string }): Promise<BulkResult[]>;
   /** Emits an event, which starts the jobs of the triggers that match it. */
   emit(
     name: string,
@@ -99,7 +119,7 @@ export class Client {
   jobs(filters?: Record<string, string>): AsyncGenerator<JobRecord>;
   cancel(id: string): Promise<unknown>;
   /** Resolves with the job once it has succeeded; rejects with JobFailed or WaitTimeout. */
-  wait(id: string, options?: { timeoutSeconds?: number; signal?: AbortSignal }): Promise<JobRecord>;
+  wait<Result = any>(id: string, options?: { timeoutSeconds?: number; signal?: AbortSignal }): Promise<JobRecord<Result>>;
 
   register(metadata?: {
     worker_id?: string;
@@ -109,6 +129,9 @@ export class Client {
     queues?: string[];
     metadata?: Record<string, unknown>;
   }): Promise<{ worker_id: string; is_draining: boolean }>;
+  /** Signs off a worker that stops: it is then listed as stopped. Resolves with false while a worker of this name holds jobs. */
+  stopWorker(workerId: string): Promise<boolean>;
+  /** Claims at most `limit` jobs. The server waits up to `waitSeconds` (at most 60) for the first one. */
   claim(options: {
     definitionKeys?: string[];
     queues?: string[];
@@ -121,7 +144,7 @@ export class Client {
   heartbeat(
     id: string,
     fence: string,
-    said?: { progress?: Progress; log?: string[]; leaseSeconds?: number },
+    said?: { progress?: Progress; log?: string[]; leaseSeconds?: number; timeoutSeconds?: number },
   ): Promise<{ lease_expires_at: string; lease_seconds: number; cancel_requested: boolean }>;
   complete(id: string, fence: string, done?: { result?: unknown; artifact?: unknown; next?: NewJob[] }): Promise<Ended>;
   fail(id: string, fence: string, error: string, how?: { retryable?: boolean; retryAfterSeconds?: number }): Promise<Ended>;
@@ -130,26 +153,28 @@ export class Client {
 }
 
 /** One attempt of a job, as passed to its handler. */
-export interface Job {
+export interface Job<Payload = any> {
   readonly id: string;
   readonly tenantId: string;
   readonly definitionKey: string;
-  readonly payload: any;
+  readonly payload: Payload;
   readonly attempt: number;
   readonly maxAttempts: number;
+  /** The number of failures before this attempt. */
+  readonly failures: number;
   readonly fence: string;
   readonly claimed: ClaimedJob;
-  /** Aborted when the job should stop; its reason is "canceled", "lease_lost" or "shutdown". */
+  /** Aborted when the job should stop; its reason is "canceled", "lease-lost" or "shutdown". */
   readonly signal: AbortSignal;
   /** A reference to what the job created, stored when the job succeeds. */
   artifact?: unknown;
   progress(percent?: number, message?: string): void;
   log(...words: unknown[]): void;
   /** Adds a job to enqueue in the same transaction that completes this one. */
-  follow(definitionKey: string, payload?: unknown, options?: Omit<NewJob, "definition_key" | "payload">): void;
+  follow(definitionKey: string, payload?: unknown, options?: NewJobOptions): void;
 }
 
-export type Handler = (job: Job) => unknown;
+export type Handler<Payload = any, Result = any> = (job: Job<Payload>) => Result | Promise<Result>;
 
 export class Snooze extends Error {
   constructor(seconds: number);
@@ -159,11 +184,12 @@ export class Retry extends Error {
 }
 export class Permanent extends Error {}
 
-export class Worker {
+export class Worker<D extends Definitions<D> = AnyDefinitions> {
   readonly workerId: string;
   constructor(
-    client: Client,
-    handlers: Record<string, Handler>,
+    client: Client<D>,
+    /** It runs the jobs of the definitions that have a handler. */
+    handlers: { [Key in keyof D]?: Handler<D[Key]["payload"], D[Key]["result"]> },
     options?: {
       concurrency?: number;
       queues?: string[];
@@ -177,6 +203,8 @@ export class Worker {
   );
   /** Runs jobs until stopped, or until the signal is aborted. */
   run(options?: { signal?: AbortSignal }): Promise<void>;
+  /** Runs the jobs that are queued now, and those that they enqueue, and resolves. For tests. */
+  runUntilIdle(): Promise<void>;
   /** Claims no more jobs; `run` resolves when the running jobs have ended. */
   stop(): void;
 }
@@ -228,16 +256,16 @@ export interface EnqueuedJob {
 }
 
 /** Enqueues in the transaction of `client`: the job exists if and only if it commits. */
-export function enqueueIn(
+export function enqueueIn<Payload = unknown>(
   client: Queryable,
   definitionKey: string,
-  payload?: unknown,
+  payload?: Payload,
   options?: EnqueueOptions,
 ): Promise<EnqueuedJob>;
-export function enqueueManyIn(
+export function enqueueManyIn<Payload = unknown>(
   client: Queryable,
   definitionKey: string,
-  payloads: unknown[],
+  payloads: Payload[],
   options?: EnqueueOptions & { each?: EnqueueOptions[] },
 ): Promise<EnqueuedJob[]>;
 export function emitIn(
@@ -252,4 +280,8 @@ export function cancelIn(
   jobId: string,
 ): Promise<"canceled" | "requested" | "finished" | "missing">;
 /** The arguments of `windlass.enqueue` for a call over PostgREST: `supabase.schema("windlass").rpc("enqueue", …)`. */
-export function rpcArguments(definitionKey: string, payload?: unknown, options?: EnqueueOptions): Record<string, unknown>;
+export function rpcArguments<Payload = unknown>(
+  definitionKey: string,
+  payload?: Payload,
+  options?: EnqueueOptions,
+): Record<string, unknown>;

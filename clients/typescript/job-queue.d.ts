@@ -1,4 +1,4 @@
-import type { Client, NewJob } from "./index.js";
+import type { Client, NewJob, NewJobOptions } from "./index.js";
 
 export interface QueueJob {
   id: string;
@@ -24,7 +24,7 @@ export class WindlassJobQueue implements JobQueue {
   static newJob(job: Omit<QueueJob, "id" | "attempts">, prefix?: string): NewJob;
   enqueue(
     job: Omit<QueueJob, "id" | "attempts">,
-    options?: Omit<NewJob, "definition_key" | "payload"> & { idempotencyKey?: string },
+    options?: NewJobOptions & { idempotencyKey?: string },
   ): Promise<unknown>;
   claim(workerId: string): Promise<QueueJob | null>;
   complete(jobId: string, done?: { result?: unknown; next?: NewJob[] }): Promise<void>;

@@ -88,7 +88,7 @@ export class WindlassJobQueue {
       const response = await this.#client.heartbeat(jobId, held.fence);
       if (response.cancel_requested) held.canceled.abort("canceled");
     } catch (error) {
-      if (error instanceof LeaseLost) held.canceled.abort("lease_lost");
+      if (error instanceof LeaseLost) held.canceled.abort("lease-lost");
       // Other errors are retried with the next heartbeat.
     }
   }

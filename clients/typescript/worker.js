@@ -2,15 +2,14 @@
 //
 // How it stops: after `stop()`, or when the signal of `run` is aborted, it ends the claim that waits, claims no more jobs, and
 // lets the running ones finish for the grace time; then their signals are aborted and they are released for another worker,
-// which does not count as a failure.
+// which does not count as a failure. At the end it signs off.
 
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { ApiError, LeaseLost } from "./client.js";
-
-const MAX_LOG_LINES = 1000;
+import { ApiError, LeaseLost, jittered } from "./client.js";
+import { Job } from "./job.js";
 
 // The longest error that is sent with a failed attempt.
 const MAX_ERROR = 8000;
@@ -34,80 +33,22 @@ export class Retry extends Error {
 /** Thrown by a handler: the job failed permanently; it is not retried. */
 export class Permanent extends Error {}
 
-/** One attempt of a job, as passed to its handler. */
-class Job {
-  #client;
-  #stop = new AbortController();
-  #progress;
-  #log = [];
-  next = [];
-  artifact;
-
-  constructor(client, claimed) {
-    this.#client = client;
-    this.claimed = claimed;
-    this.id = claimed.id;
-    this.tenantId = claimed.tenant_id;
-    this.definitionKey = claimed.definition_key;
-    this.payload = claimed.payload;
-    this.attempt = claimed.attempt;
-    this.maxAttempts = claimed.max_attempts;
-    this.fence = claimed.fence;
-  }
-
-  /** Aborted when the job should stop; its reason is "canceled", "lease_lost" or "shutdown". */
-  get signal() {
-    return this.#stop.signal;
-  }
-
-  progress(percent, message) {
-    this.#progress = { ...(percent === undefined ? {} : { percent }), ...(message === undefined ? {} : { message }) };
-  }
-
-  log(...words) {
-    this.#log.push(words.map(String).join(" "));
-    if (this.#log.length > MAX_LOG_LINES) this.#log.shift();
-  }
-
-  /** Adds a job to enqueue in the same transaction that completes this one. */
-  follow(definitionKey, payload = {}, options = {}) {
-    this.next.push({ definition_key: definitionKey, payload, ...options });
-  }
-
-  stop(why) {
-    if (!this.#stop.signal.aborted) this.#stop.abort(why);
-  }
-
-  get hasUnsent() {
-    return this.#progress !== undefined || this.#log.length > 0;
-  }
-
-  async beat() {
-    const unsent = { progress: this.#progress, log: this.#log };
-    this.#progress = undefined;
-    this.#log = [];
-    try {
-      const response = await this.#client.heartbeat(this.id, this.fence, unsent);
-      if (response.cancel_requested) this.stop("canceled");
-    } catch (error) {
-      if (error instanceof LeaseLost) this.stop("lease_lost");
-      else throw error;
-    }
-  }
-}
-
 export class Worker {
   #client;
   #handlers;
   #options;
+  // By fence, not by job: after a lost lease, this worker can claim the job again while the first attempt still runs.
   #running = new Map();
   #stopping = new AbortController();
+  #ended = new AbortController();
   #freed = () => {};
 
   constructor(client, handlers, options = {}) {
     this.#client = client;
     this.#handlers = handlers;
     this.#options = { concurrency: 1, queues: [], leaseSeconds: 60, waitSeconds: 20, graceSeconds: 30, logger: console, ...options };
+    // Not 0: a worker without jobs would send claims all the time.
+    this.#options.waitSeconds = Math.max(1, Math.min(this.#options.waitSeconds, 60));
     // A new name for every start, because host names and process ids can repeat.
     const plain = hostname().replace(/[^A-Za-z0-9._-]/g, "_");
     this.workerId = this.#options.workerId ?? `${plain}:${process.pid}:${randomUUID().slice(0, 8)}`;
@@ -119,35 +60,58 @@ export class Worker {
   }
 
   /** Runs jobs until stopped, or until the signal is aborted. */
-  async run({ signal } = {}) {
+  run({ signal } = {}) {
+    return this.#run(signal, this.#options.waitSeconds);
+  }
+
+  /** Runs the jobs that are queued now, and those that they enqueue, and resolves. For tests. */
+  runUntilIdle() {
+    return this.#run(undefined, undefined);
+  }
+
+  async #run(signal, waitSeconds) {
     const definitionKeys = Object.keys(this.#handlers).sort();
     if (definitionKeys.length === 0) throw new Error("a worker needs at least one handler");
     const stop = () => this.stop();
     if (signal?.aborted) stop();
     signal?.addEventListener("abort", stop, { once: true });
+    this.#ended = new AbortController();
     const beats = this.#renewLeases();
+    let isRegistered = false;
     try {
-      await this.#register(definitionKeys);
-      await this.#claimLoop(definitionKeys);
+      isRegistered = await this.#register(definitionKeys);
+      await this.#claimLoop(definitionKeys, waitSeconds);
     } finally {
       signal?.removeEventListener("abort", stop);
-      this.stop();
       await this.#drain();
+      this.#ended.abort();
       await beats;
+      if (isRegistered) await this.#signOff();
       this.#log("info", `worker ${this.workerId} stopped`);
     }
   }
 
+  /** Resolves with false if the worker is stopped before the server has responded. */
   async #register(definitionKeys) {
     const { queues } = this.#options;
     const about = { worker_id: this.workerId, hostname: hostname(), definition_keys: definitionKeys, queues };
-    const response = await this.#untilResponse("register", () => this.#client.register(about));
+    const response = await this.#untilResponse("register", () => this.#client.register(about), this.#stopping.signal);
     if (response !== undefined) this.#log("info", `worker ${this.workerId} started for ${definitionKeys.join(", ")}`);
+    return response !== undefined;
   }
 
-  /** Repeats a call while the server cannot be reached. Resolves with undefined if the worker is stopped meanwhile. */
-  async #untilResponse(what, call) {
-    const signal = this.#stopping.signal;
+  async #signOff() {
+    try {
+      const isStopped = await this.#client.stopWorker(this.workerId);
+      if (!isStopped) this.#log("info", `worker ${this.workerId} stays listed: a worker of this name holds jobs`);
+    } catch (error) {
+      const reason = reasonOf(error);
+      this.#log("info", `worker ${this.workerId} cannot sign off, so it is listed for another minute: ${reason}`);
+    }
+  }
+
+  /** Repeats a call while the server cannot be reached. Resolves with undefined if the signal is aborted meanwhile. */
+  async #untilResponse(what, call, signal) {
     let isBroken = false;
     for (let pause = 500; !signal.aborted; pause = Math.min(pause * 2, 15_000)) {
       try {
@@ -156,11 +120,12 @@ export class Worker {
         return response;
       } catch (error) {
         if (signal.aborted) return undefined;
-        if (error instanceof ApiError && [401, 403, 404, 422].includes(error.status)) throw error;
-        const reason = error.cause?.message ?? error.message;
-        this.#log(isBroken ? "info" : "warn", `${what} failed, again in ${pause / 1000} s: ${reason}`);
+        if (!isTemporary(error)) throw error;
+        const milliseconds = jittered(pause);
+        const again = `again in ${(milliseconds / 1000).toFixed(1)} s`;
+        this.#log(isBroken ? "info" : "warn", `${what} failed, ${again}: ${reasonOf(error)}`);
         isBroken = true;
-        await sleep(pause, undefined, { signal }).catch(() => {});
+        await sleep(milliseconds, undefined, { signal }).catch(() => {});
       }
     }
     return undefined;
@@ -170,41 +135,55 @@ export class Worker {
     this.#options.logger?.[level]("windlass:", ...words);
   }
 
-  async #claimLoop(definitionKeys) {
-    const { concurrency, queues, leaseSeconds, waitSeconds } = this.#options;
+  async #claimLoop(definitionKeys, waitSeconds) {
+    const { concurrency, queues, leaseSeconds } = this.#options;
     const signal = this.#stopping.signal;
     while (!signal.aborted) {
       if (this.#running.size >= concurrency) {
-        await new Promise((resolve) => {
-          this.#freed = resolve;
-          signal.addEventListener("abort", resolve, { once: true });
-        });
+        await this.#untilFreed();
         continue;
       }
       const limit = concurrency - this.#running.size;
-      const claim = { definitionKeys, queues, limit, waitSeconds, leaseSeconds, workerId: this.workerId, signal };
-      const claimed = (await this.#untilResponse("claim", () => this.#client.claim(claim))) ?? [];
-      for (const one of claimed) {
-        const job = new Job(this.#client, one);
-        this.#log("info", `claimed job ${job.id} (${job.definitionKey}, attempt ${job.attempt})`);
-        const run = this.#runOne(job).finally(() => {
-          this.#running.delete(job.id);
-          this.#freed();
-        });
-        this.#running.set(job.id, { job, run, lastBeat: performance.now() });
+      const about = { definitionKeys, queues, limit, waitSeconds, leaseSeconds, workerId: this.workerId, signal };
+      const claimed = (await this.#untilResponse("claim", () => this.#client.claim(about), signal)) ?? [];
+      for (const one of claimed) this.#start(new Job(this.#client, one));
+      if (waitSeconds === undefined && claimed.length === 0) {
+        if (this.#running.size === 0) return;
+        await this.#untilFreed(); // The jobs that still run can enqueue others.
       }
     }
   }
 
+  /** Resolves when a job has ended, or the worker is stopped. */
+  async #untilFreed() {
+    const signal = this.#stopping.signal;
+    await new Promise((resolve) => {
+      this.#freed = () => {
+        signal.removeEventListener("abort", resolve);
+        resolve();
+      };
+      signal.addEventListener("abort", resolve, { once: true });
+    });
+  }
+
+  #start(job) {
+    this.#log("info", `claimed job ${job.id} (${job.definitionKey}, attempt ${job.attempt})`);
+    const run = this.#runOne(job).finally(() => {
+      this.#running.delete(job.fence);
+      this.#freed();
+    });
+    this.#running.set(job.fence, { job, run, lastBeat: performance.now() });
+  }
+
   async #runOne(job) {
     try {
-      const end = await this.#callHandler(job);
-      if (job.signal.reason === "lease_lost") return;
-      if (job.hasUnsent) await job.beat();
-      await end();
+      await this.#settle(job, await this.#callHandler(job));
     } catch (error) {
-      // Lease lost: the result is dropped. Otherwise the lease expires, and the job is retried.
-      if (!(error instanceof LeaseLost)) this.#log("error", `cannot settle job ${job.id}:`, error);
+      if (error instanceof LeaseLost) {
+        this.#log("warn", `job ${job.id}: the lease was lost, its result is dropped`);
+      } else {
+        this.#log("error", `job ${job.id} cannot be settled; it is retried when its lease expires:`, error);
+      }
     }
   }
 
@@ -213,14 +192,7 @@ export class Worker {
     const client = this.#client;
     try {
       const result = await this.#handlers[job.definitionKey](job);
-      return async () => {
-        try {
-          await client.complete(job.id, job.fence, { result, artifact: job.artifact, next: job.next });
-        } catch (error) {
-          if (!(error instanceof ApiError) || error.status !== 422) throw error;
-          await client.fail(job.id, job.fence, `the result was rejected: ${error.detail}`);
-        }
-      };
+      return () => client.complete(job.id, job.fence, { result, artifact: job.artifact, next: job.next });
     } catch (error) {
       if (error instanceof Snooze) return () => client.snooze(job.id, job.fence, error.seconds);
       if (error instanceof Permanent) return () => client.fail(job.id, job.fence, error.message, { retryable: false });
@@ -235,21 +207,49 @@ export class Worker {
     }
   }
 
+  /**
+   * Settles the attempt. If the server cannot be reached, it tries until the lease is lost: the work is not repeated because the
+   * server was restarted.
+   */
+  async #settle(job, end) {
+    const what = `settling job ${job.id}`;
+    const signal = this.#ended.signal;
+    try {
+      await this.#untilResponse(what, () => job.flush(), signal);
+    } catch (error) {
+      this.#log("warn", `job ${job.id}: the last progress or log lines were rejected: ${reasonOf(error)}`);
+    }
+    if (job.signal.reason === "lease-lost") {
+      this.#log("warn", `job ${job.id}: the lease was lost, its result is dropped`);
+      return;
+    }
+    try {
+      await this.#untilResponse(what, end, signal);
+    } catch (error) {
+      if (error instanceof LeaseLost) throw error;
+      // What JSON cannot express, such as a BigInt, is a TypeError.
+      const reason = `the result was rejected: ${error.detail ?? error.message}`;
+      await this.#untilResponse(what, () => this.#client.fail(job.id, job.fence, reason), signal);
+    }
+  }
+
   /** Sends heartbeats for every job a few times per lease, and sooner if there is new progress or log text. */
   async #renewLeases() {
+    const signal = this.#ended.signal;
     const every = Math.max(300, (this.#options.leaseSeconds * 1000) / 3);
-    while (!this.#stopping.signal.aborted || this.#running.size > 0) {
-      await sleep(100);
+    while (!signal.aborted) {
+      await sleep(100, undefined, { signal }).catch(() => {});
       const now = performance.now();
       const due = [...this.#running.values()].filter(
-        (held) => now - held.lastBeat >= every || (held.job.hasUnsent && now - held.lastBeat >= 500),
+        ({ job, lastBeat }) =>
+          job.signal.reason !== "lease-lost" && (now - lastBeat >= every || (job.hasUnsent && now - lastBeat >= 500)),
       );
       await Promise.all(
         due.map(async (held) => {
           held.lastBeat = now;
           await held.job.beat().catch((error) => {
-            this.#log("warn", `job ${held.job.id}: heartbeat failed, again in a second: ${error.message}`);
-            held.lastBeat = now - every + 1000; // Try again in a second.
+            this.#log("warn", `job ${held.job.id}: heartbeat failed, again in a second: ${reasonOf(error)}`);
+            held.lastBeat = now - every + 1000;
           });
         }),
       );
@@ -259,17 +259,31 @@ export class Worker {
   async #drain() {
     const runs = () => Promise.all([...this.#running.values()].map((held) => held.run));
     const grace = new AbortController();
-    const timer = sleep(this.#options.graceSeconds * 1000, undefined, { signal: grace.signal }).catch(() => {});
-    await Promise.race([runs(), timer]);
+    const pause = (seconds) => sleep(seconds * 1000, undefined, { signal: grace.signal }).catch(() => {});
+    await Promise.race([runs(), pause(this.#options.graceSeconds)]);
     for (const { job } of this.#running.values()) job.stop("shutdown");
-    await Promise.race([runs(), sleep(5000, undefined, { signal: grace.signal }).catch(() => {})]);
+    await Promise.race([runs(), pause(5)]);
     grace.abort();
     for (const { job } of this.#running.values()) {
       // The handler has not stopped; later results of this attempt are rejected.
-      await this.#client.release(job.id, job.fence).catch(() => {});
-      this.#running.delete(job.id);
+      this.#log("warn", `job ${job.id} has not stopped; it is released`);
+      await this.#client.release(job.id, job.fence).catch((error) => {
+        this.#log("warn", `job ${job.id} cannot be released; its lease expires: ${reasonOf(error)}`);
+      });
+      this.#running.delete(job.fence);
     }
   }
+}
+
+/** Whether the same call can succeed later: the server could not be reached, or had too much to do. */
+function isTemporary(error) {
+  if (error instanceof ApiError) return [408, 429].includes(error.status) || error.status >= 500;
+  // A failed fetch is a TypeError with a cause; other TypeErrors are mistakes of the caller.
+  return error.name === "TimeoutError" || error.cause !== undefined;
+}
+
+function reasonOf(error) {
+  return error.cause?.message ?? error.message;
 }
 
 /** `TypeName: message` on the first line, because lists show only that line, then the stack. */

@@ -5,6 +5,8 @@ import { randomUUID } from "node:crypto";
 
 import { Client } from "windlass-client";
 
+import { Changes } from "./waiting.js";
+
 export const url = process.env.WINDLASS_SERVER;
 export const token = process.env.WINDLASS_TOKEN;
 export const client = new Client({ url, token });
@@ -22,20 +24,11 @@ export async function define() {
 /** A logger that keeps its lines; `until` resolves when one contains the text. */
 export function recorder() {
   const lines = [];
-  const waiting = new Set();
+  const changes = new Changes();
   const record = (...words) => {
     lines.push(words.join(" "));
-    for (const check of waiting) check();
+    changes.note();
   };
-  const until = (text) =>
-    new Promise((resolve) => {
-      const check = () => {
-        if (!lines.some((line) => line.includes(text))) return;
-        waiting.delete(check);
-        resolve();
-      };
-      waiting.add(check);
-      check();
-    });
+  const until = (text) => changes.until(() => lines.some((line) => line.includes(text)), text);
   return { lines, until, logger: { info: record, warn: record, error: record } };
 }

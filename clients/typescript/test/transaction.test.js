@@ -60,11 +60,7 @@ test("the arguments for supabase-js rpc are those of the function", async (t) =>
 });
 
 async function connect(t) {
-  // pg reads the socket directory of a URL only in this form.
-  const { searchParams, username, pathname } = new URL(process.env.DATABASE_URL.replace("@/", "@localhost/"));
-  const host = searchParams.get("host");
-  const local = { host, port: Number(searchParams.get("port") ?? 5432), user: username, database: pathname.slice(1) };
-  const database = new pg.Client(host === null ? { connectionString: process.env.DATABASE_URL } : local);
+  const database = new pg.Client({ connectionString: process.env.DATABASE_URL });
   await database.connect();
   t.after(() => database.end());
   return database;

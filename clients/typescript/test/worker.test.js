@@ -2,24 +2,45 @@
 
 import assert from "node:assert";
 import { once } from "node:events";
-import { connect, createServer } from "node:net";
 import test from "node:test";
 
 import { ApiError, Client, JobFailed, Worker } from "windlass-client";
 
+import { startRelay } from "./relay.js";
 import { client, define, recorder, token, url } from "./server.js";
 
-test("an idle worker stops within a second after its signal was aborted", async () => {
-  const { lines, until, logger } = recorder();
+const CLAIM = "POST /api/v1/worker/jobs/claim";
+
+test("an idle worker stops within a second after its signal was aborted, and signs off", async (t) => {
+  const relay = await startRelay(t);
+  const { lines, logger } = recorder();
   const stop = new AbortController();
-  const worker = new Worker(client, { [await define()]: () => {} }, { waitSeconds: 60, logger });
+  const options = { waitSeconds: 60, logger };
+  const worker = new Worker(new Client({ url: relay.url, token }), { [await define()]: () => {} }, options);
   const running = worker.run({ signal: stop.signal });
-  await until("started for");
+  await relay.until(CLAIM);
   const began = performance.now();
   stop.abort();
   await running;
   assert.ok(performance.now() - began < 1000);
+  assert.match(relay.responses, /\{"is_stopped":true\}/);
+  assert.match(lines.at(0), /started for/);
   assert.match(lines.at(-1), /stopped/);
+});
+
+test("a worker stops while the server cannot be reached", async (t) => {
+  const relay = await startRelay(t);
+  const { lines, until, logger } = recorder();
+  const worker = new Worker(new Client({ url: relay.url, token }), { [await define()]: () => {} }, { logger });
+  const running = worker.run();
+  await relay.until(CLAIM);
+  relay.break();
+  await until("claim failed, again in");
+  const began = performance.now();
+  worker.stop();
+  await running;
+  assert.ok(performance.now() - began < 1000);
+  assert.match(lines.join("\n"), /cannot sign off/);
 });
 
 test("a worker waits for a server that cannot be reached, and reconnects", async (t) => {
@@ -28,7 +49,7 @@ test("a worker waits for a server that cannot be reached, and reconnects", async
   const { until, logger } = recorder();
   const worker = new Worker(new Client({ url: relay.url, token }), { [key]: () => "done" }, { waitSeconds: 60, logger });
   const running = worker.run();
-  await until("started for");
+  await relay.until(CLAIM);
   relay.break();
   await until("claim failed, again in");
   relay.repair();
@@ -40,10 +61,72 @@ test("a worker waits for a server that cannot be reached, and reconnects", async
   await running;
 });
 
+test("a result and the last progress outlast a broken connection", async (t) => {
+  const key = await define();
+  const relay = await startRelay(t);
+  const { until, logger } = recorder();
+  const runs = async (job) => {
+    relay.break();
+    job.progress(50, "half done");
+    await until("heartbeat failed, again in");
+    return job.attempt;
+  };
+  const worker = new Worker(new Client({ url: relay.url, token }), { [key]: runs }, { logger });
+  const running = worker.run();
+  const { id } = await client.enqueue(key);
+  await until(`settling job ${id} failed, again in`);
+  relay.repair();
+  const ended = await client.wait(id, { timeoutSeconds: 30 });
+  worker.stop();
+  await running;
+  assert.deepEqual([ended.result, ended.progress_message], [1, "half done"]);
+});
+
+test("a handler keeps its lease, and is notified when it is lost", async (t) => {
+  const key = await define();
+  const relay = await startRelay(t);
+  const reasons = [];
+  const runs = async (job) => {
+    if (job.attempt === 1) {
+      // A third of the lease passes before each heartbeat.
+      await relay.until("/heartbeat", 6);
+      await client.release(job.id, job.fence);
+      await once(job.signal, "abort");
+      reasons.push(job.signal.reason);
+    }
+    return job.attempt;
+  };
+  const options = { leaseSeconds: 1, concurrency: 2, logger: null };
+  const worker = new Worker(new Client({ url: relay.url, token }), { [key]: runs }, options);
+  const running = worker.run();
+  const { id } = await client.enqueue(key);
+  assert.equal((await client.wait(id, { timeoutSeconds: 30 })).result, 2);
+  worker.stop();
+  await running;
+  assert.deepEqual(reasons, ["lease-lost"]);
+});
+
+test("runUntilIdle runs the jobs that jobs enqueue", async () => {
+  const [first, second] = [await define(), await define()];
+  const handlers = { [first]: (job) => job.follow(second, { n: 2 }), [second]: (job) => job.payload };
+  await client.enqueue(first);
+  await new Worker(client, handlers, { logger: null }).runUntilIdle();
+  const results = [];
+  for await (const job of client.jobs({ definition_key: second })) results.push(job.result);
+  assert.deepEqual(results, [{ n: 2 }]);
+});
+
 test("a wrong token ends the worker", async () => {
   const wrong = new Client({ url, token: "wl_worker_wrong" });
   const worker = new Worker(wrong, { [await define()]: () => {} }, { logger: null });
   await assert.rejects(worker.run(), (error) => error instanceof ApiError && error.status === 401);
+});
+
+test("a result that JSON cannot express fails the attempt", async () => {
+  const key = await define();
+  const { id } = await client.enqueue(key, {}, { max_attempts: 1 });
+  await new Worker(client, { [key]: () => 1n }, { logger: null }).runUntilIdle();
+  assert.match((await client.job(id)).last_error, /^the result was rejected: .*BigInt/);
 });
 
 test("the first line of an error is its type and message, then the stack", async () => {
@@ -53,46 +136,9 @@ test("the first line of an error is its type and message, then the stack", async
   const fails = () => {
     throw new NoSuchImage("image 7");
   };
-  const worker = new Worker(client, { [key]: fails }, { logger: null });
-  const running = worker.run();
+  await new Worker(client, { [key]: fails }, { logger: null }).runUntilIdle();
   const failed = await client.wait(id, { timeoutSeconds: 30 }).catch((error) => error);
-  worker.stop();
-  await running;
   assert.ok(failed instanceof JobFailed, failed);
   assert.equal(failed.job.last_error.split("\n")[0], "NoSuchImage: image 7");
   assert.match(failed.job.last_error, /\n {4}at .*worker\.test\.js/);
 });
-
-/** Passes connections on to the server, until it is broken. What a restarted proxy looks like to a worker. */
-async function startRelay(t) {
-  const { hostname, port } = new URL(url);
-  const open = new Set();
-  let isBroken = false;
-  const server = createServer((near) => {
-    if (isBroken) return near.destroy();
-    const far = connect(Number(port), hostname);
-    for (const [one, other] of [[near, far], [far, near]]) {
-      open.add(one);
-      one.on("error", () => {});
-      one.on("close", () => other.destroy());
-      one.pipe(other);
-    }
-  });
-  const destroy = () => open.forEach((socket) => socket.destroy());
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  t.after(() => {
-    destroy();
-    server.close();
-  });
-  return {
-    url: `http://127.0.0.1:${server.address().port}`,
-    break() {
-      isBroken = true;
-      destroy();
-    },
-    repair() {
-      isBroken = false;
-    },
-  };
-}

@@ -1,6 +1,6 @@
 // A worker for the tests: each handler does what its name says, until the worker is stopped.
 
-import { setTimeout as sleep } from "node:timers/promises";
+import { once } from "node:events";
 
 import { Client, Permanent, Retry, Snooze, Worker } from "windlass-client";
 
@@ -16,7 +16,7 @@ const handlers = {
   },
   follows: (job) => job.payload,
   fails_once(job) {
-    if (job.claimed.failures === 0) throw new Error("the first time");
+    if (job.failures === 0) throw new Error("the first time");
     return "the second time";
   },
   waits(job) {
@@ -32,7 +32,8 @@ const handlers = {
   unwritable: () => "\u0000",
   async hangs(job) {
     job.progress(undefined, "hanging");
-    await sleep(600_000, undefined, { signal: job.signal });
+    await once(job.signal, "abort");
+    job.signal.throwIfAborted();
   },
 };
 

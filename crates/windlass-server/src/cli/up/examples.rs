@@ -111,6 +111,7 @@ const ALL: [Example; 5] = [
             "node_modules/windlass-client/index.js" from "clients/typescript/index.js",
             "node_modules/windlass-client/index.d.ts" from "clients/typescript/index.d.ts",
             "node_modules/windlass-client/client.js" from "clients/typescript/client.js",
+            "node_modules/windlass-client/job.js" from "clients/typescript/job.js",
             "node_modules/windlass-client/transaction.js" from "clients/typescript/transaction.js",
             "node_modules/windlass-client/worker.js" from "clients/typescript/worker.js",
             "node_modules/windlass-client/job-queue.js" from "clients/typescript/job-queue.js",
