@@ -17,7 +17,7 @@ pub(crate) struct Block {
     posted_to: Option<String>,
 }
 
-const LANGUAGES: [&str; 8] = ["sh", "sql", "python", "js", "rust", "json", "toml", "promql"];
+const LANGUAGES: [&str; 9] = ["sh", "sql", "python", "js", "ts", "rust", "json", "toml", "promql"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -70,6 +70,9 @@ fn pages_that_are_run() -> BTreeSet<String> {
         // clients/process/documents.rs
         "docs/http-jobs.md",
         "docs/pull-workers.md",
+        // clients/process/packages.rs
+        "clients/python/README.md",
+        "clients/typescript/README.md",
         // The library's documents.rs
         "README.md",
     ];
