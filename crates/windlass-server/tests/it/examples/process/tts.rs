@@ -38,7 +38,8 @@ impl Stage {
         let stop = CancellationToken::new();
         let keeping = tokio::spawn(Keeper::new(server.queue.queue().clone(), settings).run(stop.clone()));
         let token = server.client(DEFAULT_TENANT, Role::Operator).await.token.unwrap();
-        let environment = [("WINDLASS_SERVER", server.base.as_str()), ("WINDLASS_TOKEN", &token), ("PORT", "0")];
+        let environment =
+            [("WINDLASS_SERVER", server.base.as_str()), ("WINDLASS_TOKEN", &token), ("PORT", "0")];
         let service = Program::start("tts", &["service.py"], &environment).await;
         let user = Client::new(&service.address, None).with("x-user-id", Uuid::new_v4());
         let audio = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(Uuid::new_v4().simple().to_string());
