@@ -4,6 +4,7 @@
 //! tests for everything else.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
@@ -11,6 +12,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 const MEMORY: &str = "/dev/shm";
 const PREFIX: &str = "windlass-test-postgres-";
+/// A link to the checkout's target directory.
+const CHECKOUT: &str = "checkout";
 /// What a whole run needs, several times over.
 const ENOUGH: u64 = 4 << 30;
 
@@ -20,38 +23,48 @@ pub(crate) fn directory() -> PathBuf {
     if link.is_dir() {
         return link;
     }
-    let free = rustix::fs::statvfs(MEMORY).map_or(0, |found| found.f_bavail * found.f_frsize);
-    if free < ENOUGH {
-        return link;
+    // After a restart of the machine, the link points to nothing.
+    if link.is_symlink() && !link.exists() {
+        let _ = fs::remove_file(&link);
     }
+    let free = rustix::fs::statvfs(MEMORY).map_or(0, |found| found.f_bavail * found.f_frsize);
+    let target = fs::canonicalize(target_dir());
+    let (Ok(target), true) = (target, free >= ENOUGH) else { return link };
     remove_abandoned();
-    // Tests start at the same time: all of them make the same directory and the same link.
-    let (target, name) = (fs::canonicalize(target_dir()).unwrap_or_default(), &mut DefaultHasher::new());
-    (&target, rustix::process::getuid().as_raw()).hash(name);
-    let memory = Path::new(MEMORY).join(format!("{PREFIX}{:016x}", name.finish()));
-    let made = fs::create_dir_all(&memory)
-        .and_then(|()| fs::write(memory.join("target"), target.as_os_str().as_encoded_bytes()));
-    if made.is_ok() {
-        let _ = std::os::unix::fs::symlink(&memory, &link); // made by another test already
+    let mut hasher = DefaultHasher::new();
+    (&target, rustix::process::getuid().as_raw()).hash(&mut hasher);
+    let memory = Path::new(MEMORY).join(format!("{PREFIX}{:016x}", hasher.finish()));
+    // Tests start at the same time: all of them make the same directory and the same links.
+    if fs::create_dir_all(&memory).is_ok() {
+        let _ = symlink(&target, memory.join(CHECKOUT));
+        let _ = symlink(&memory, &link);
     }
     link
 }
 
-/// Stops the servers, and deletes the data, of checkouts that no longer exist.
+/// Stops the servers, and deletes the data, of this user's checkouts that no longer exist.
 fn remove_abandoned() {
     for memory in fs::read_dir(MEMORY).into_iter().flatten().flatten().map(|entry| entry.path()) {
-        let is_ours = memory.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX));
-        let target = fs::read_to_string(memory.join("target"));
-        if !is_ours || target.map_or(true, |target| Path::new(&target).exists()) {
+        let is_ours = memory.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX))
+            && fs::metadata(&memory).is_ok_and(|found| found.uid() == rustix::process::getuid().as_raw());
+        // A directory without the link is just being made.
+        let checkout = memory.join(CHECKOUT);
+        if !is_ours || !checkout.is_symlink() || checkout.exists() {
             continue;
         }
         for data in fs::read_dir(&memory).into_iter().flatten().flatten() {
-            let pid = fs::read_to_string(data.path().join("postmaster.pid"));
-            let pid = pid.ok().and_then(|text| Pid::from_raw(text.lines().next()?.parse().ok()?));
-            let _ = pid.map(|pid| kill_process(pid, Signal::QUIT));
+            let _ = server_of(&data.path()).map(|server| kill_process(server, Signal::QUIT));
         }
         let _ = fs::remove_dir_all(&memory);
     }
+}
+
+/// The process of the server that runs in this data directory. The number in its file may since belong to another program.
+fn server_of(data: &Path) -> Option<Pid> {
+    let file = fs::read_to_string(data.join("postmaster.pid")).ok()?;
+    let number: i32 = file.lines().next()?.trim().parse().ok()?;
+    let runs_in = fs::read_link(format!("/proc/{number}/cwd")).ok()?;
+    if runs_in == data { Pid::from_raw(number) } else { None }
 }
 
 fn target_dir() -> PathBuf {

@@ -29,11 +29,12 @@ const MAX: usize = 500;
 const LINGER: Duration = Duration::from_millis(2);
 /// How often lanes are searched while there is work, so that a new tenant's first job does not wait for an idle moment.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// The same for lanes that had work recently, because a busy worker is not notified of new jobs.
+const CHECK_EVERY: Duration = Duration::from_millis(5);
+/// A search that took long is followed by a pause of this many times as long.
 const LOOK_SHARE: u32 = 20;
 /// The time between two searches, however many notifications name lanes that this worker does not know: anybody can send them.
 const LOOK_GAP: Duration = Duration::from_millis(20);
-/// The same for lanes that had work recently, because a busy worker is not notified of new jobs.
-const CHECK_EVERY: Duration = Duration::from_millis(5);
 /// After this long without a pause, enqueues need not send notifications.
 const BUSY_AFTER: Duration = Duration::from_millis(100);
 const SETTLING: [Duration; 4] =

@@ -60,8 +60,12 @@ impl Act {
     async fn run(&self, global: &Global, verb: &str) -> Result<Exit, Failure> {
         let client = global.client().await?;
         match (self.ids.is_empty(), self.which.is_empty()) {
-            (true, true) => Err(Failure::usage(format!("no jobs to {verb} are given"))
-                .advise("give ids, or conditions such as --status dead_letter (--dry-run only counts)")),
+            (true, true) => {
+                let status = if verb == "cancel" { "queued" } else { "dead_letter" };
+                Err(Failure::usage(format!("no jobs to {verb} are given")).advise(format!(
+                    "give ids, or conditions such as --status {status} (--dry-run only counts)"
+                )))
+            }
             (false, false) => Err(Failure::usage("give ids or conditions, not both")),
             (false, true) if !self.dry_run => self.run_each(global, &client, verb).await,
             (has_no_ids, _) => {

@@ -320,7 +320,7 @@ fn stuck_one(stuck: &Stuck) -> Finding {
         ),
         "tenant" => warning(
             "deleted tenants",
-            format!("the deletion of {} is blocked", stuck.name),
+            format!("the deletion of a tenant is blocked: {}", stuck.name),
             "release its legal holds, or find the error in the keeper's log; other tenants are not affected",
         ),
         "partition" => warning(

@@ -12,6 +12,8 @@ pub(super) fn judge(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
             "definition" => "fix the field through the API, the web UI or `windlass.define`",
             "schedule" | "dispatch" => "change or delete the trigger",
             "partition" => "nothing is lost; if necessary, move the rows and create the partition again",
+            "purge_tenants" => "release the legal holds of the tenant",
+            "seal" => "find the error in the keeper's log",
             _ => "check the job; cancel or purge it if it cannot be fixed",
         };
         let found = format!("{} {}{of}: {}", trouble.duty, trouble.subject, trouble.reason);
