@@ -1,4 +1,4 @@
-"""A worker stops within a second, survives an unreachable server, and reports errors so that the first line is useful."""
+"""A worker stops without waiting for its claim, survives an unreachable server, and reports errors so that the first line is useful."""
 
 import asyncio
 import contextlib
@@ -17,6 +17,8 @@ import windlass
 from windlass.worker import error_text
 
 CLAIM = "POST /api/v1/worker/jobs/claim"
+# Seconds. It takes less than one; a worker that waits for its claim takes 60, and a busy machine is slow.
+SOON = 20
 
 
 @contextlib.contextmanager
@@ -31,18 +33,18 @@ def in_background(worker):
         assert not thread.is_alive(), "it stops"
 
 
-def test_an_idle_worker_stops_within_a_second_and_signs_off(windlass_server, relay, define, logs):
+def test_an_idle_worker_stops_without_waiting_for_its_claim_and_signs_off(windlass_server, relay, define, logs):
     client = windlass.Client(relay.url, token=windlass_server.token)
     worker = windlass.Worker(client, {define(): lambda job: None}, wait_seconds=60)
     with in_background(worker):
         relay.wait_for(CLAIM)
         began = time.monotonic()
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < SOON
     assert b'{"is_stopped":true}' in relay.responses
     assert "started for" in logs.text and "stopped" in logs.text
 
 
-def test_a_signal_stops_an_idle_program_within_a_second(windlass_server, relay, define):
+def test_a_signal_stops_an_idle_program_without_waiting_for_its_claim(windlass_server, relay, define):
     program = f"""
 import os, windlass
 client = windlass.Client(os.environ["WINDLASS_SERVER"], token=os.environ["WINDLASS_TOKEN"])
@@ -54,7 +56,7 @@ windlass.Worker(client, {{{define()!r}: print}}, wait_seconds=60).run()
         began = time.monotonic()
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=30) == 0
-        assert time.monotonic() - began < 1.5, "a second, and the end of the interpreter"
+        assert time.monotonic() - began < SOON
 
 
 def test_a_worker_stops_while_the_server_cannot_be_reached(windlass_server, relay, define, logs):
@@ -64,7 +66,7 @@ def test_a_worker_stops_while_the_server_cannot_be_reached(windlass_server, rela
         relay.break_off()
         logs.wait_for("claim failed, again in")
         began = time.monotonic()
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < SOON
     assert "cannot sign off" in logs.text
 
 
@@ -225,7 +227,7 @@ def test_asyncio_handlers_run_at_the_same_time_and_are_canceled(windlass_server,
 
     results, status, seconds = asyncio.run(program())
     assert (results, status) == (["met", "met"], "canceled")
-    assert seconds < 1
+    assert seconds < SOON
 
 
 def test_a_handler_that_blocks_the_event_loop_keeps_its_lease(windlass_server, relay, define):

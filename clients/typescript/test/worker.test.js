@@ -1,4 +1,4 @@
-// A worker stops within a second, survives an unreachable server, and reports errors so that the first line is useful.
+// A worker stops without waiting for its claim, survives an unreachable server, and reports errors so that the first line is useful.
 
 import assert from "node:assert";
 import { once } from "node:events";
@@ -10,8 +10,10 @@ import { startRelay } from "./relay.js";
 import { client, define, recorder, token, url } from "./server.js";
 
 const CLAIM = "POST /api/v1/worker/jobs/claim";
+// Milliseconds. It takes less than a second; a worker that waits for its claim takes 60, and a busy machine is slow.
+const SOON = 20_000;
 
-test("an idle worker stops within a second after its signal was aborted, and signs off", async (t) => {
+test("an idle worker stops without waiting for its claim after its signal was aborted, and signs off", async (t) => {
   const relay = await startRelay(t);
   const { lines, logger } = recorder();
   const stop = new AbortController();
@@ -22,7 +24,7 @@ test("an idle worker stops within a second after its signal was aborted, and sig
   const began = performance.now();
   stop.abort();
   await running;
-  assert.ok(performance.now() - began < 1000);
+  assert.ok(performance.now() - began < SOON);
   assert.match(relay.responses, /\{"is_stopped":true\}/);
   assert.match(lines.at(0), /started for/);
   assert.match(lines.at(-1), /stopped/);
@@ -31,7 +33,7 @@ test("an idle worker stops within a second after its signal was aborted, and sig
 test("a worker stops while the server cannot be reached", async (t) => {
   const relay = await startRelay(t);
   const { lines, until, logger } = recorder();
-  const worker = new Worker(new Client({ url: relay.url, token }), { [await define()]: () => {} }, { logger });
+  const worker = new Worker(new Client({ url: relay.url, token }), { [await define()]: () => {} }, { waitSeconds: 60, logger });
   const running = worker.run();
   await relay.until(CLAIM);
   relay.break();
@@ -39,7 +41,7 @@ test("a worker stops while the server cannot be reached", async (t) => {
   const began = performance.now();
   worker.stop();
   await running;
-  assert.ok(performance.now() - began < 1000);
+  assert.ok(performance.now() - began < SOON);
   assert.match(lines.join("\n"), /cannot sign off/);
 });
 
