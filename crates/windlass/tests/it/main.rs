@@ -9,6 +9,7 @@ mod claim;
 mod cliffs;
 mod copy;
 mod defaults;
+mod deletion;
 mod doctor;
 mod documents;
 mod embedded;

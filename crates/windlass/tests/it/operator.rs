@@ -7,7 +7,7 @@ use uuid::Uuid;
 use windlass::job::{Canceled, State, Unique};
 use windlass::keeper::Duty;
 use windlass::{DEFAULT_TENANT, Definition, Done, Error, NewJob};
-use windlass_testing::{TestQueue, eventually};
+use windlass_testing::TestQueue;
 
 use crate::support::{
     Hand, Held, assert_counts_are_exact, attempts, count, ending, everything, everything_unaudited, job,
@@ -286,43 +286,6 @@ async fn deleting_a_tenant_can_be_interrupted_and_continued() {
     );
     let default = queue.delete_tenant(DEFAULT_TENANT, |_| ()).await.unwrap_err();
     assert!(matches!(default, Error::TenantRefused { .. }), "{default}");
-    assert_counts_are_exact(&client).await;
-}
-
-/// Others do not see that the tenant is being deleted before the commit, so a keeper deletes what they add until then.
-#[tokio::test(flavor = "multi_thread")]
-async fn deleting_a_tenant_in_one_transaction_leaves_no_job_of_a_concurrent_one() {
-    let queue = TestQueue::create().await;
-    let client = queue.client().await;
-    queue.define(&Definition::new("held")).await.unwrap();
-    let tenant = queue.tenant("leaving").await;
-    let new = NewJob::new("held").tenant(tenant);
-    queue.enqueue_many(&vec![new.clone(); 25]).await.unwrap();
-    let mut before = queue.client().await;
-    let before = before.transaction().await.unwrap();
-    windlass::enqueue_in(&before, &new).await.unwrap();
-
-    let mut deleting = queue.client().await;
-    let deleting = deleting.transaction().await.unwrap();
-    let all = format!(
-        "do $$ begin while not (select done from windlass.purge_tenant('{tenant}', 10)) loop end loop; end $$"
-    );
-    deleting.batch_execute(&all).await.unwrap();
-    let mut beside = queue.client().await;
-    let beside = beside.transaction().await.unwrap();
-    windlass::enqueue_in(&beside, &new).await.unwrap();
-    deleting.commit().await.unwrap();
-    assert!(matches!(queue.enqueue(&new).await, Err(Error::TenantRefused { .. })));
-
-    keeper(&queue).run_once(Duty::PurgeTenants).await.unwrap();
-    before.commit().await.unwrap();
-    keeper(&queue).run_once(Duty::PurgeTenants).await.unwrap();
-    beside.commit().await.unwrap();
-    eventually("the tenant is deleted", async || {
-        keeper(&queue).run_once(Duty::PurgeTenants).await.unwrap();
-        !everything_unaudited(&client).await.contains(&tenant.to_string())
-    })
-    .await;
     assert_counts_are_exact(&client).await;
 }
 

@@ -27,9 +27,9 @@ begin
       exit when found;
       select i.job_id, i.body_hash into held from windlass.idempotency i
        where i.tenant_id = tenant and i.idempotency_key = enqueue_guarded.idempotency_key;
-      if found and held.body_hash = '\x' then
+      if found and held.body_hash = ''::bytea then
         update windlass.idempotency i set job_id = new_id, body_hash = request, created_at = at -- locked by lock_keys
-         where i.tenant_id = tenant and i.idempotency_key = enqueue_guarded.idempotency_key and i.body_hash = '\x';
+         where i.tenant_id = tenant and i.idempotency_key = enqueue_guarded.idempotency_key and i.body_hash = ''::bytea;
         exit when found;
       elsif found and held.body_hash <> request then
         raise exception 'the idempotency key was already used for another job' using errcode = 'WL006', detail = held.job_id::text;

@@ -36,7 +36,7 @@ begin
   end if;
   if idempotency_keys is not null then
     insert into windlass.idempotency (tenant_id, idempotency_key, job_id, body_hash, created_at)
-      select own, k.key, nobody, '\x', at from unnest(idempotency_keys) with ordinality k (key, ord) order by k.ord
+      select own, k.key, nobody, ''::bytea, at from unnest(idempotency_keys) with ordinality k (key, ord) order by k.ord
       on conflict do nothing;
   end if;
   if dedupe_keys is not null then
@@ -88,7 +88,7 @@ begin
   end if;
   if idempotency_keys is not null then
     delete from windlass.idempotency i
-     where i.tenant_id = own and i.idempotency_key = any (idempotency_keys) and i.job_id = nobody and i.body_hash = '\x';
+     where i.tenant_id = own and i.idempotency_key = any (idempotency_keys) and i.job_id = nobody and i.body_hash = ''::bytea;
   end if;
   if dedupe_keys is not null then
     delete from windlass.dedupe d

@@ -170,10 +170,14 @@ set search_path = pg_catalog, windlass, pg_temp
 as $$
 #variable_conflict use_column
 declare
-  purged integer := windlass.purge_unaudited(tenant, array(
+  purged integer;
+begin
+  if most is null or most < 1 then
+    raise exception 'most must be at least 1, not %', coalesce(most::text, 'null') using errcode = 'WL007', column = 'most';
+  end if;
+  purged := windlass.purge_unaudited(tenant, array(
     select b.id from windlass.job b
      where b.tenant_id = tenant and b.subject_type is not distinct from of_type and b.subject_id = of_id limit most));
-begin
   if purged > 0 then
     perform windlass.must_record(tenant, array['job.delete_many'], format('%s jobs', purged), null,
       jsonb_build_object('filter', jsonb_build_object('subject_type', of_type, 'subject_id', of_id), 'changed', purged));
