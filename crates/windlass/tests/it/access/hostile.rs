@@ -1,10 +1,11 @@
 //! Code of a caller's own never runs with anybody else's rights, whatever it is named and wherever it lies.
 
-use windlass_testing::{Login, TestQueue, sample};
+use windlass_testing::{Login, TestQueue, eventually, sample};
 
 use super::GROUPS;
 use super::calls::functions;
 use super::stock::stock;
+use crate::support::count;
 
 /// What a function does as none of ours may: it runs as the owner and finds this on the caller's path. An operator, a unary one, one of
 /// any array, a function of any array, one that returns rows, and one of ours.
@@ -83,6 +84,9 @@ async fn hostile_code_of_the_same_names_never_runs_as_another_role() {
         }
         admin.batch_execute("drop function windlass.bait").await.unwrap();
         drop(client);
+        // A session that ends drops its temporary objects, which depend on the schema, and locks them in another order.
+        let sessions = format!("select count(*) from pg_stat_activity where usename = '{}'", role.name);
+        eventually("its sessions have ended", async || count(&admin, &sessions).await == 0).await;
         admin.batch_execute("drop schema attack, attack_domains cascade").await.unwrap();
         role.drop().await;
     }
