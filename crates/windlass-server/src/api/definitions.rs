@@ -296,6 +296,11 @@ fn fields(given: &DefinitionFields) -> Result<Fields, Problem> {
     if given.description.as_ref().is_some_and(|text| text.chars().count() > 2000) {
         return invalid("description", "must have at most 2000 characters");
     }
+    for (field, given) in [("arg_schema", &given.arg_schema), ("backoff", &given.backoff)] {
+        if given.as_ref().is_some_and(|given| !given.is_object()) {
+            return invalid(field, "must be an object");
+        }
+    }
     for (field, given) in [
         ("priority", given.priority),
         ("min_priority", given.min_priority),
