@@ -90,7 +90,7 @@ async fn a_failure_is_printed_and_exits_nonzero() {
 async fn neighbour_prints_how_one_tenant_affects_another() {
     let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("neighbour.json");
     let output = Command::new(PROGRAM)
-        .args(["neighbour", "--seconds", "1", "--turns", "1", "--callers", "3", "--json"])
+        .args(["neighbour", "--seconds", "1", "--turns", "1", "--callers", "6", "--json"])
         .arg(&file)
         .env_remove("DATABASE_URL")
         .output()
