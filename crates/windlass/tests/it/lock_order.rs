@@ -216,7 +216,8 @@ async fn retries_and_purges_of_jobs_of_one_ordering_key_do_not_deadlock() {
 #[tokio::test(flavor = "multi_thread")]
 async fn batches_that_wait_for_jobs_do_not_deadlock_with_a_purge_of_those() {
     for seed in 17..20 {
-        let (queue, _, jobs) = queue_with(80, |n| json!({"dedupe_key": format!("d{n}")})).await;
+        // So many that some are left to wait for while others are purged.
+        let (queue, _, jobs) = queue_with(400, |n| json!({"dedupe_key": format!("d{n}")})).await;
         race(&queue, seed, &jobs, &[Verb::EnqueueBehind, Verb::EnqueueBehind, Verb::Purge, Verb::Purge])
             .await;
     }
