@@ -171,9 +171,10 @@ async fn one_of_64_is_canceled_while_the_others_end() {
     let cancel = "select windlass.cancel($1, $2)";
     let answer: String = open.query_one(cancel, &[&DEFAULT_TENANT, &victim]).await.unwrap().get(0);
     assert_eq!(answer, "requested");
-    let busy = block.succeed(&other, &block.positions()).await.unwrap();
-    assert_eq!(busy.busy, block.positions(), "a worker does not wait for the cancel");
-    let waiting = block.end(&other, &block.positions(), None);
+    let all = block.positions();
+    let busy = block.succeed(&other, &all).await.unwrap();
+    assert_eq!(busy.busy, all, "a worker does not wait for the cancel");
+    let waiting = block.end(&other, &all, None);
     let ended = commit_beside(&queue, &open, waiting).await;
     assert_eq!(ended.unwrap(), Ended { overruled: vec![10], ..Ended::default() });
     assert_eq!(status(&hand.client, victim).await, "canceled");
