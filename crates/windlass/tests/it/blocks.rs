@@ -68,9 +68,9 @@ impl Block {
         positions: &[i16],
         detail: Option<Value>,
     ) -> Result<Ended, tokio_postgres::Error> {
-        let settle = "select missed, overruled, busy from windlass.settle_blocks(array_fill($1::uuid, a.n), array_fill($2::integer, a.n),
-            array_fill($3::bigint, a.n), array_fill($4::integer, a.n), array_fill($5::uuid, a.n), $6::smallint[], array_fill(1, a.n),
-            array_fill($7::jsonb, a.n)) from (select array[cardinality($6::smallint[])] as n) a";
+        let settle = "select missed, overruled, busy from (select array[cardinality($6::smallint[])] as n) a,
+            windlass.settle_blocks(array_fill($1::uuid, a.n), array_fill($2::integer, a.n), array_fill($3::bigint, a.n),
+              array_fill($4::integer, a.n), array_fill($5::uuid, a.n), $6::smallint[], array_fill(1, a.n), array_fill($7::jsonb, a.n))";
         let params: [&(dyn ToSql + Sync); 7] =
             [&DEFAULT_TENANT, &self.lane, &self.seq, &self.attempt, &self.token, &positions, &detail];
         Ok(Ended::read(&client.query_one(settle, &params).await?, positions))

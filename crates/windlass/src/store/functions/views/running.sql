@@ -28,9 +28,11 @@ select b.tenant_id, b.job_id, 'blocked' from windlass.blocked b$view$);
 
 -- The block that holds a running job, all null if it is not running; of the newest committed state, so only the version
 -- that the caller locks or updates decides.
--- Trap: EXECUTE, because the cached plan of a lookup in a partitioned table opens every partition.
+-- Trap: EXECUTE, because the cached plan of a lookup in a partitioned table opens every partition. The setting, because a
+-- session keeps the plan of its first calls, when live may have been small.
 create or replace function windlass.block_of(tenant uuid, job uuid) returns windlass.live
 language plpgsql stable
+set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
