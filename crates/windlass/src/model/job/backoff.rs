@@ -25,7 +25,7 @@ pub struct Backoff {
     pub factor: f64,
     /// The maximum delay, including jitter.
     pub cap_seconds: f64,
-    /// A fraction of the delay: 0.2 spreads it evenly over ±20 %.
+    /// A fraction of the delay: 0.2 spreads it evenly over ±20 %, and at the cap over the 20 % below it.
     pub jitter: f64,
 }
 
@@ -110,7 +110,11 @@ impl Backoff {
         // Capped before the jitter as well as after it: a value far above the cap would otherwise lose its jitter.
         let middle = within(curve, cap);
         let spread = within(self.jitter, 1.0) * (2.0 * unit(random) - 1.0);
-        Duration::try_from_secs_f64(within(middle * (1.0 + spread), cap)).unwrap_or(MAX_RETRY_DELAY)
+        let spread_out = middle * (1.0 + spread);
+        // What exceeds the cap is reflected below it. If it were cut off, half of the jobs that failed together would be
+        // retried together.
+        let delay = if spread_out > cap { 2.0 * cap - spread_out } else { spread_out };
+        Duration::try_from_secs_f64(within(delay, cap)).unwrap_or(MAX_RETRY_DELAY)
     }
 
     /// Checks that every field is within its bounds.
@@ -191,7 +195,8 @@ mod tests {
         assert_eq!(backoff.delay(0, 0.0), Duration::from_secs(24));
         assert!(backoff.delay(0, 0.999_999).as_secs_f64() > 35.9);
         assert_eq!(backoff.delay(9, 0.0), Duration::from_secs(480));
-        assert_eq!(backoff.delay(9, 0.999_999), Duration::from_secs(600));
+        assert_eq!(backoff.delay(9, 0.5), Duration::from_secs(600));
+        assert!(backoff.delay(9, 0.999_999).as_secs_f64() < 480.1);
     }
 
     #[test]
@@ -257,6 +262,27 @@ mod tests {
             prop_assert!(delay >= middle * (1.0 - jitter) - rounding);
             prop_assert!(delay <= middle * (1.0 + jitter) + rounding);
             prop_assert!(seconds(&backoff, failures.saturating_add(1)) >= middle);
+        }
+
+        /// Jobs that failed together are not retried together, however often they have failed.
+        #[test]
+        fn different_random_numbers_give_different_delays_at_the_cap_too(
+            kind in any_kind(),
+            base_seconds in 1.0..1e4_f64,
+            above in prop_oneof![Just(0.0), 0.0..1e4_f64],
+            jitter in 0.1..=1.0_f64,
+            failures in any::<u32>(),
+        ) {
+            let cap_seconds = base_seconds + above;
+            let backoff = Backoff { kind, base_seconds, factor: 2.0, cap_seconds, jitter };
+            let delays: Vec<Duration> = (0..100).map(|n| backoff.delay(failures, f64::from(n) / 100.0)).collect();
+            prop_assert!(delays.iter().all(|delay| delay.as_secs_f64() <= cap_seconds + 1e-6));
+            let (least, most) = (delays.iter().min().unwrap(), delays.iter().max().unwrap());
+            prop_assert!((*most - *least).as_secs_f64() >= 0.9 * jitter * seconds(&backoff, failures));
+            for delay in &delays {
+                // A delay and its reflection can be equal.
+                prop_assert!(delays.iter().filter(|other| *other == delay).count() <= 2);
+            }
         }
     }
 }
