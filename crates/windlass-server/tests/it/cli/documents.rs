@@ -185,3 +185,16 @@ fn check(file: &str, name: &str, expected: &str) {
     }
     assert_eq!(&text[start..end], expected, "docs/{file} is out of date: WINDLASS_BLESS=1 writes it again");
 }
+
+/// The login of a server that migrates could change the schema.
+#[test]
+fn the_units_start_processes_that_do_not_migrate() {
+    for unit in [
+        include_str!("../../../../../deploy/windlass-serve.service"),
+        include_str!("../../../../../deploy/windlass-worker.service"),
+    ] {
+        let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/local/bin/")).unwrap();
+        assert!(tree().try_get_matches_from(start.split(' ')).is_ok(), "{start}");
+        assert!(!start.contains("migrate"), "{start}");
+    }
+}
