@@ -1,6 +1,7 @@
 //! The errors that a caller can act on. Expected results (a duplicate, a lost lease, a snooze) are values and not
 //! errors. Database errors are translated into these cases in `store/refusal.rs`.
 
+mod kinds;
 mod words;
 
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
-use words::{describe, payload_words, schema_words};
+use words::{contention_words, describe, payload_words, schema_words};
 
 /// A result whose error is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -163,6 +164,13 @@ pub enum Error {
         /// What is locked.
         what: String,
     },
+    /// Transactions that ran at the same time got in each other's way, and the database rolled this one back. The whole
+    /// transaction can be repeated.
+    #[error("{}, so this one was rolled back and nothing was changed; try again", contention_words(code))]
+    Contended {
+        /// The SQLSTATE: `40P01` (deadlock), `40001` (serialization failure) or `55P03` (lock timeout).
+        code: &'static str,
+    },
     /// A transaction of a caller that recorded no action. It was rolled back.
     #[error("the transaction recorded no action, so it was rolled back")]
     Unrecorded,
@@ -300,6 +308,18 @@ pub enum Error {
         /// The roles to grant.
         roles: String,
     },
+    /// The server has no database of this name.
+    #[error("{message}: check the name of the database in its URL, or create the database")]
+    UnknownDatabase {
+        /// What the server reported.
+        message: String,
+    },
+    /// The server rejected the login: an unknown role, a wrong or missing password, or a client that it does not admit.
+    #[error("the database rejected the login: {message}")]
+    LoginRejected {
+        /// What the server reported.
+        message: String,
+    },
     /// The database cannot be reached.
     #[error("the database cannot be reached: {0}")]
     Unreachable(Arc<dyn std::error::Error + Send + Sync>),
@@ -337,60 +357,4 @@ impl Error {
     pub(crate) fn unanswered() -> Self {
         Self::Unreachable(Arc::new(std::io::Error::from(std::io::ErrorKind::TimedOut)))
     }
-
-    /// Whether the same call may succeed later, on this or another connection: a lost connection, a failover, a deadlock.
-    #[must_use]
-    pub fn is_transient(&self) -> bool {
-        match self {
-            Self::Unreachable(_) | Self::Busy { .. } | Self::Locked { .. } => true,
-            Self::Database(error) => error.code().is_none_or(|state| is_transient_state(state.code())),
-            Self::OtherDriver { code, .. } => code.as_deref().is_none_or(is_transient_state),
-            _ => false,
-        }
-    }
-
-    /// Whether the server canceled a statement because it took too long, or a transaction was rolled back for that reason.
-    #[must_use]
-    pub fn is_timeout(&self) -> bool {
-        match self {
-            Self::Database(error) => error.code() == Some(&SqlState::QUERY_CANCELED),
-            Self::TransactionTimeout { .. } => true,
-            _ => false,
-        }
-    }
-
-    /// Whether a lock timeout occurred while waiting for a row that another transaction holds. The transaction was
-    /// rolled back.
-    pub(crate) fn is_lock_timeout(&self) -> bool {
-        matches!(self, Self::Database(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE))
-    }
-
-    /// Whether a deadlock or a serialization failure occurred. The transaction was rolled back.
-    pub(crate) fn is_conflict(&self) -> bool {
-        matches!(self, Self::Database(error) if matches!(
-            error.code(),
-            Some(&(SqlState::T_R_DEADLOCK_DETECTED | SqlState::T_R_SERIALIZATION_FAILURE))))
-    }
-
-    /// Whether a transaction pooler lost our prepared statements: they must not be used with it.
-    pub(crate) fn is_lost_statement(&self) -> bool {
-        let Self::Database(error) = self else { return false };
-        match error.as_db_error() {
-            // The name belongs to a statement of another process, which has other parameters.
-            Some(db) if *db.code() == SqlState::PROTOCOL_VIOLATION => {
-                db.message().contains("prepared statement")
-            }
-            Some(db) => {
-                matches!(*db.code(), SqlState::INVALID_SQL_STATEMENT_NAME | SqlState::DUPLICATE_PSTATEMENT)
-            }
-            None => false,
-        }
-    }
-}
-
-/// Classes of transient conditions, and a write on a server that has just become a standby.
-fn is_transient_state(code: &str) -> bool {
-    let class = code.get(..2).unwrap_or_default();
-    matches!(class, "08" | "40" | "53" | "55" | "57" | "58")
-        || code == SqlState::READ_ONLY_SQL_TRANSACTION.code()
 }

@@ -110,12 +110,16 @@ impl From<windlass::Error> for Failure {
         let exit = match &error {
             windlass::Error::Settings { .. }
             | windlass::Error::ServerVersion { .. }
-            | windlass::Error::SchemaVersion { .. } => Exit::Usage,
-            windlass::Error::MissingRole { .. } | windlass::Error::MigrationDenied { .. } => Exit::Denied,
+            | windlass::Error::SchemaVersion { .. }
+            | windlass::Error::UnknownDatabase { .. } => Exit::Usage,
+            windlass::Error::MissingRole { .. }
+            | windlass::Error::MigrationDenied { .. }
+            | windlass::Error::LoginRejected { .. } => Exit::Denied,
             windlass::Error::UnknownJob { .. } => Exit::Missing,
             windlass::Error::NotFinished { .. }
             | windlass::Error::DedupeSlotTaken { .. }
             | windlass::Error::Locked { .. }
+            | windlass::Error::Contended { .. }
             | windlass::Error::SchemaTaken { .. }
             | windlass::Error::ForeignObjects { .. } => Exit::Conflict,
             other if other.is_transient() => Exit::Unreachable,
@@ -126,6 +130,9 @@ impl From<windlass::Error> for Failure {
             windlass::Error::SchemaVersion { .. } => {
                 failure.advise("`windlass migrate`, or `windlass doctor` to see the state of the schema")
             }
+            windlass::Error::LoginRejected { .. } => failure.advise(
+                "check the user and the password in the URL of the database (--database-url, DATABASE_URL)",
+            ),
             _ if exit == Exit::Unreachable => failure.advise(
                 "check that the database server is running and that the URL is correct (--database-url, DATABASE_URL)",
             ),
@@ -151,7 +158,21 @@ impl From<std::io::Error> for Failure {
 
 #[cfg(test)]
 mod tests {
-    use super::Exit;
+    use windlass::Error;
+
+    use super::{Exit, Failure};
+
+    #[test]
+    fn a_conflict_of_transactions_is_not_an_unreachable_database() {
+        for code in ["40P01", "40001", "55P03"] {
+            let failure = Failure::from(Error::Contended { code });
+            assert_eq!(failure.exit, Exit::Conflict);
+            assert!(failure.message.contains("nothing was changed; try again"), "{failure}");
+        }
+        let of = |error| Failure::from(error).exit;
+        assert_eq!(of(Error::LoginRejected { message: String::new() }), Exit::Denied);
+        assert_eq!(of(Error::UnknownDatabase { message: String::new() }), Exit::Usage);
+    }
 
     #[test]
     fn exit_codes_are_unique() {

@@ -19,6 +19,14 @@ pub(super) fn schema_words(found: i32, oldest: i32, newest: i32) -> String {
     format!("the database schema has version {found}; this release supports {supported}")
 }
 
+pub(super) fn contention_words(code: &str) -> &'static str {
+    match code {
+        "40P01" => "another transaction changed the same rows in another order (deadlock)",
+        "55P03" => "another transaction did not release its lock on the same rows in time (lock timeout)",
+        _ => "another transaction changed the same rows at the same time (serialization failure)",
+    }
+}
+
 /// tokio-postgres prints only "db error"; people need the message of the server.
 pub(super) fn describe(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {

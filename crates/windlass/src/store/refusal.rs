@@ -9,7 +9,9 @@ use crate::error::Error;
 impl From<tokio_postgres::Error> for Error {
     fn from(error: tokio_postgres::Error) -> Self {
         let Some(db) = error.as_db_error() else {
-            return if error.is_closed() {
+            return if is_password_missing(&error) {
+                Error::LoginRejected { message: "it requires a password, and none is given".to_owned() }
+            } else if error.is_closed() {
                 Error::Unreachable(Arc::new(error))
             } else {
                 Error::Database(Arc::new(error))
@@ -24,6 +26,11 @@ impl From<tokio_postgres::Error> for Error {
         };
         refusal.meaning().unwrap_or_else(|| Error::Database(Arc::new(error)))
     }
+}
+
+/// The driver reports it as an invalid configuration, and only in words.
+fn is_password_missing(error: &tokio_postgres::Error) -> bool {
+    std::error::Error::source(error).is_some_and(|cause| cause.to_string() == "password missing")
 }
 
 /// A refusal by the database, from any driver.
@@ -57,8 +64,13 @@ impl Refusal<'_> {
             "WL016" => Error::Locked { what: detail() },
             "WL021" => Error::Isolation { message: message() },
             "42501" => self.missing_role()?,
+            "3D000" => Error::UnknownDatabase { message: message() },
+            "28P01" | "28000" => Error::LoginRejected { message: message() },
             "23505" => Error::Taken { what: taken(self.constraint?)? },
             "23514" => Error::refused(self.constraint.unwrap_or("value"), "is out of range"),
+            "40P01" => Error::Contended { code: "40P01" },
+            "40001" => Error::Contended { code: "40001" },
+            "55P03" => Error::Contended { code: "55P03" },
             _ => return None,
         })
     }
@@ -87,5 +99,22 @@ fn taken(constraint: &str) -> Option<&'static str> {
         "users_email_unique" => Some("the email address"),
         "job_definitions_key_unique" => Some("the definition's key"),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Refusal;
+    use crate::error::Error;
+
+    #[test]
+    fn a_wrong_password_is_a_rejected_login() {
+        for code in ["28P01", "28000"] {
+            let message = "password authentication failed for user \"app\"";
+            let refusal = Refusal { code, message, detail: None, column: None, constraint: None };
+            let error = refusal.meaning().unwrap();
+            assert!(matches!(&error, Error::LoginRejected { .. }), "{error:?}");
+            assert!(error.to_string().contains(message) && !error.is_transient(), "{error}");
+        }
     }
 }

@@ -7,6 +7,7 @@ mod bulk;
 mod citus;
 mod claim;
 mod cliffs;
+mod contention;
 mod copy;
 mod defaults;
 mod deletion;

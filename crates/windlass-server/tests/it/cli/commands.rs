@@ -79,6 +79,33 @@ async fn an_unreachable_server_or_database_exits_with_3_and_gives_advice() {
     assert!(ran.err.contains("try:") && !ran.err.contains("hunter2"), "{}", ran.err);
 }
 
+/// None of these is an internal error, and none goes away when the server is started.
+#[tokio::test]
+async fn an_unknown_database_and_a_rejected_login_have_their_own_exit_codes() {
+    let database = migrated().await;
+    let url = database.url();
+    let name = url.split('?').next().unwrap().rsplit('/').next().unwrap();
+    let elsewhere = url.replace(&format!("/{name}"), "/nowhere");
+    let stranger = url.replace("windlass@", "nobody_knows@");
+    for command in [vec!["doctor"], vec!["jobs", "list"], vec!["audit", "head"], vec!["migrate"]] {
+        let of =
+            |url: &str| command.iter().map(ToString::to_string).chain(["--database-url".into(), url.into()]);
+        let arguments: Vec<String> = of(&elsewhere).collect();
+        let ran = run(&arguments.iter().map(String::as_str).collect::<Vec<_>>()).await.expect(2);
+        assert!(ran.err.contains("database \"nowhere\" does not exist"), "{command:?}: {}", ran.err);
+        assert!(
+            ran.err.contains("check the name") && !ran.err.contains("reached"),
+            "{command:?}: {}",
+            ran.err
+        );
+        let arguments: Vec<String> = of(&stranger).collect();
+        let ran = run(&arguments.iter().map(String::as_str).collect::<Vec<_>>()).await.expect(4);
+        assert!(ran.err.contains("rejected the login"), "{command:?}: {}", ran.err);
+        assert!(ran.err.contains("role \"nobody_knows\" does not exist"), "{command:?}: {}", ran.err);
+        assert!(ran.err.contains("the user and the password"), "{command:?}: {}", ran.err);
+    }
+}
+
 #[tokio::test]
 async fn the_configuration_is_checked_as_a_whole() {
     let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("mistaken.toml");
