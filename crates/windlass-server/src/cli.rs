@@ -21,6 +21,7 @@ mod retention;
 mod serve;
 mod summary;
 mod tenants;
+mod terminal;
 mod tokens;
 mod top;
 mod up;

@@ -7,22 +7,32 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::exit::{Exit, Failure};
+use super::terminal;
 
 /// One line on standard output.
 pub(crate) fn line(text: impl AsRef<str>) -> Result<(), Failure> {
-    writeln!(io::stdout(), "{}", text.as_ref())?;
+    raw(&terminal::lines(text.as_ref()))
+}
+
+/// One line whose parts are safe: it may contain our own colors.
+fn raw(text: &str) -> Result<(), Failure> {
+    writeln!(io::stdout(), "{text}")?;
     Ok(())
 }
 
 /// One line on standard error, for the person at the terminal.
 pub(crate) fn note(text: impl AsRef<str>) {
     // Nothing depends on it, and a failure cannot be reported anywhere.
-    let _ = writeln!(io::stderr(), "{}", text.as_ref());
+    let _ = writeln!(io::stderr(), "{}", terminal::lines(text.as_ref()));
 }
 
 pub(crate) fn json(value: &Value) -> Result<(), Failure> {
-    serde_json::to_writer_pretty(io::stdout(), value).map_err(io::Error::from)?;
-    line("")
+    json_text(&serde_json::to_string_pretty(value).map_err(io::Error::from)?)
+}
+
+/// JSON as the server sent it, on one line.
+pub(crate) fn json_text(text: &str) -> Result<(), Failure> {
+    raw(&terminal::json(text))
 }
 
 /// A response: as JSON for scripts, else as text.
@@ -70,13 +80,13 @@ pub(crate) fn table(rows: &[Value], columns: &[(&str, Show)], if_empty: &str) ->
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header(columns.iter().map(|(title, _)| Cell::new(title).add_attribute(Attribute::Bold)));
     for row in rows {
-        table.add_row(columns.iter().map(|(_, show)| show.text(row)));
+        table.add_row(columns.iter().map(|(_, show)| terminal::cell(&show.text(row)).into_owned()));
     }
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
     }
     for text in table.to_string().lines() {
-        line(text.trim_end())?;
+        raw(text.trim_end())?;
     }
     Ok(())
 }

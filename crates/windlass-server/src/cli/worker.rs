@@ -23,6 +23,7 @@ use super::Global;
 use super::exit::{Exit, Failure};
 use super::print;
 use super::process::{Background, Signals};
+use super::terminal;
 use crate::config::{Configuration, Sources};
 
 /// Run jobs as programs and HTTP calls, as described in a worker file.
@@ -264,7 +265,7 @@ impl View {
                 worker.held_jobs(),
                 self.succeeded,
                 self.other,
-                transition.definition_key,
+                terminal::cell(&transition.definition_key),
                 transition.job_id,
             ));
         }

@@ -4,6 +4,7 @@ mod client;
 pub(crate) mod commands;
 mod documents;
 mod messages;
+mod terminal;
 mod verbs;
 
 use std::process::{Output, Stdio};

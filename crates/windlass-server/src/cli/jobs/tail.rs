@@ -9,6 +9,7 @@ use crate::cli::Global;
 use crate::cli::client::check_id;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::print;
+use crate::cli::terminal;
 
 /// Follow the log of a job.
 ///
@@ -42,7 +43,7 @@ impl Tail {
                 return Err(Failure::new(Exit::Denied, format!("access to the log was revoked: {detail}")));
             }
             if global.json {
-                print::line(&data)?;
+                print::json_text(&data)?;
                 continue;
             }
             let line: Value = serde_json::from_str(&data).unwrap_or(Value::String(data));
@@ -59,7 +60,7 @@ impl Tail {
 
 /// Chunks contain their own line ends; a single line gets one.
 fn write_out(out: &mut impl Write, text: &str) -> Result<(), Failure> {
-    out.write_all(text.as_bytes())?;
+    out.write_all(terminal::log(text).as_bytes())?;
     if !text.ends_with('\n') {
         out.write_all(b"\n")?;
     }

@@ -14,6 +14,7 @@ use crate::cli::Global;
 use crate::cli::client::{Client, check_id};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::print;
+use crate::cli::terminal;
 
 const EVERY: Duration = Duration::from_millis(250);
 
@@ -70,7 +71,7 @@ pub(super) async fn until_ended(
             state = if message.is_empty() { status } else { format!("{status}: {message}") };
         }
         bar.set_position((sum / ids.len() as f64) as u64);
-        bar.set_message(state.clone());
+        bar.set_message(terminal::cell(&state).into_owned());
         if ended.len() == ids.len() {
             break;
         }
