@@ -21,7 +21,6 @@ mod role;
 mod secret;
 pub mod session;
 mod token;
-mod unique;
 
 pub(crate) use attempts::Attempts;
 pub use authenticator::{Authenticated, Authenticator};

@@ -9,6 +9,7 @@ use uuid::Uuid;
 use windlass::webhook::Key;
 
 use crate::auth::Secret;
+use crate::plain::{field_of, plain};
 
 /// Every hook, by its name.
 #[derive(Debug, Default)]
@@ -40,7 +41,7 @@ struct Entry {
 
 /// Untagged also so that the error for a value of the wrong type does not print the value.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "must be a text or a list of texts")]
 enum Secrets {
     One(Secret),
     Several(Vec<Secret>),
@@ -67,7 +68,18 @@ impl Hooks {
     /// `directory`: the directory of relative paths.
     pub fn parse(text: &str, directory: &Path) -> Result<Self, String> {
         // The full message of the parser shows the line, and the line may contain a secret.
-        let file: File = toml::from_str(text).map_err(|error| error.message().trim().to_owned())?;
+        let line = |error: &toml::de::Error| {
+            error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1)
+        };
+        let parser = toml::Deserializer::parse(text)
+            .map_err(|error| format!("line {}: {}", line(&error), error.message().trim()))?;
+        let file: File = serde_path_to_error::deserialize(parser).map_err(|error| {
+            let (path, message) = (error.path().to_string(), error.inner().message());
+            match field_of(message).filter(|field| !path.ends_with(&format!(".{field}"))) {
+                Some(field) => format!("{path}.{field}: {}", plain(message)),
+                None => format!("{path}: {}", plain(message)),
+            }
+        })?;
         let mut hooks = BTreeMap::new();
         for (name, entry) in file.hooks {
             let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
@@ -162,10 +174,10 @@ mod tests {
             (hook("secrets = [\"hunter2\"]"), "hooks.dropbox: a secret must have at least 16 bytes"),
             (hook("secret_file = \"missing\""), "hooks.dropbox: cannot read secret_file /nowhere/missing"),
             (hook(&format!("secrets = [\"{secret}\"]")).replace("a.b", "a b"), "hooks.dropbox: event: "),
-            (hook("secrets = 7"), "did not match"),
-            (hook(&format!("secrets = {{ first = \"{secret}\" }}")), "did not match"),
-            (hook(&format!("colour = \"{secret}\"")), "unknown field `colour`"),
-            ("[hooks.\"a b\"]\ntenant = 1".to_owned(), "UUID"),
+            (hook("secrets = 7"), "hooks.dropbox.secrets: must be a text or a list of texts"),
+            (hook(&format!("secrets = {{ first = \"{secret}\" }}")), "must be a text or a list of texts"),
+            (hook(&format!("colour = \"{secret}\"")), "hooks.dropbox.colour: unknown field"),
+            ("[hooks.\"a b\"]\ntenant = 1".to_owned(), "tenant: must be a UUID"),
         ] {
             let message = error_of(&text);
             assert!(message.contains(expected), "{message}");

@@ -19,8 +19,10 @@ pub(crate) mod host;
 mod idempotent;
 mod later;
 mod limits;
+mod once;
 mod openapi;
 mod page;
+mod parameters;
 mod prebuilt;
 mod problem;
 mod searches;
@@ -41,7 +43,9 @@ pub use app::{App, Options};
 pub(crate) use bodies::read;
 pub(crate) use changes::{Change, changes};
 pub(crate) use denials::Denial;
-pub(crate) use extract::{BaseUrl, LinkUrl, Raw, RawBody, Segment, expected_version, object, parse, query};
+pub(crate) use extract::{
+    BaseUrl, LinkUrl, PayloadBody, Raw, RawBody, Segment, expected_version, object, parse, query,
+};
 pub use extract::{Body, Id, IdempotencyKey, Query};
 pub(crate) use follow::{Follower, More, failed};
 pub(crate) use heavy::usual_heavy;
@@ -246,6 +250,7 @@ pub fn router(app: &App) -> Router {
         let guarded = (route.handler)().route_layer(axum::middleware::from_fn_with_state(
             guard::Guarded {
                 app: app.clone(),
+                method: route.method,
                 path: route.path,
                 permission: route.permission,
                 audience: route.audience,

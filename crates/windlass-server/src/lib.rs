@@ -10,7 +10,9 @@ pub mod hooks;
 pub mod http;
 mod logs;
 pub mod metrics;
+mod plain;
 pub mod server;
 #[cfg(feature = "otel")]
 pub mod traces;
+mod unique;
 mod web;

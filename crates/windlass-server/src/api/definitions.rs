@@ -15,7 +15,8 @@ use windlass::admin::Fields;
 use crate::api::admin::tenants::given;
 use crate::auth::Caller;
 use crate::http::{
-    App, Body, Id, IdempotencyKey, PageQuery, Problem, ProblemKind, Query, object, replay, store_response,
+    App, Body, Id, IdempotencyKey, PageQuery, Problem, ProblemKind, Query, object, parse, replay,
+    store_response,
 };
 
 /// A job definition.
@@ -168,6 +169,7 @@ pub(crate) struct Retention {
 
 /// A new definition: its key and its fields.
 #[derive(Debug, Deserialize, ToSchema)]
+#[expect(dead_code, reason = "only describes it; `keyed` reads it")]
 #[schema(example = json!({"key": "sync-dropbox", "description": "Sync provider updates for tenant",
     "arg_schema": {"type": "object", "properties": {"provider_id": {"type": "string", "format": "uuid"}}, "required": ["provider_id"], "additionalProperties": false},
     "timeout_seconds": 3600, "max_attempts": 3}))]
@@ -240,11 +242,10 @@ pub(crate) async fn create(
     State(app): State<App>,
     caller: Caller,
     key: IdempotencyKey,
-    body: Body<NewDefinitionStrict>,
+    body: Body<Fields>,
 ) -> Result<Response, Problem> {
-    let NewDefinitionStrict(new) = body.value;
-    let mut fields = fields(&new.fields)?;
-    fields.insert("key".to_owned(), json!(new.key));
+    let (key_of_new, mut fields) = keyed(body.value)?;
+    fields.insert("key".to_owned(), json!(key_of_new));
     let acting = app.queue().act(caller.global_reach(), &caller.actor()).await?;
     if let Some(again) = replay(&acting, &key, &body.fingerprint).await? {
         return Ok(again);
@@ -277,18 +278,12 @@ pub(crate) async fn change(
     Ok(respond(StatusCode::OK, &changed))
 }
 
-/// `flatten` and `deny_unknown_fields` cannot be combined, so the key is removed first.
-pub(crate) struct NewDefinitionStrict(NewDefinition);
-
-impl<'de> Deserialize<'de> for NewDefinitionStrict {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        use serde::de::Error as _;
-        let mut fields = Fields::deserialize(from)?;
-        let key = fields.remove("key").ok_or_else(|| D::Error::missing_field("key"))?;
-        let key = key.as_str().ok_or_else(|| D::Error::custom("key must be a string"))?.to_owned();
-        let fields = DefinitionFields::deserialize(Value::from(fields)).map_err(D::Error::custom)?;
-        Ok(Self(NewDefinition { key, fields }))
-    }
+/// The key and the other fields of a definition. `flatten` and `deny_unknown_fields` cannot be combined, so the key is removed first.
+fn keyed(mut given: Fields) -> Result<(String, Fields), Problem> {
+    let key = given.remove("key").ok_or_else(|| Problem::invalid("/key", "is required"))?;
+    let key = key.as_str().ok_or_else(|| Problem::invalid("/key", "must be a string"))?.to_owned();
+    let given: DefinitionFields = parse(&Value::Object(given).to_string())?;
+    Ok((key, fields(&given)?))
 }
 
 fn fields(given: &DefinitionFields) -> Result<Fields, Problem> {

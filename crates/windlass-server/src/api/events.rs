@@ -12,7 +12,8 @@ use windlass::events::{Emitted, Event, EventFilter, EventTrigger, NewEvent};
 
 use crate::auth::Caller;
 use crate::http::{
-    App, Body, Id, IdempotencyKey, Problem, Query, page_limit, page_offset, replay, store_response,
+    App, Body, Id, IdempotencyKey, PayloadBody, Problem, Query, page_limit, page_offset, replay,
+    store_response,
 };
 
 /// A new event.
@@ -54,7 +55,7 @@ pub(crate) async fn emit(
     State(app): State<App>,
     caller: Caller,
     key: IdempotencyKey,
-    body: Body<NewEventBody>,
+    body: PayloadBody<NewEventBody>,
 ) -> Result<Response, Problem> {
     let new = body.value;
     let mut event = NewEvent::new(new.name).payload(&new.payload.unwrap_or_else(|| json!({})));

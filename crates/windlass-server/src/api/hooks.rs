@@ -133,5 +133,5 @@ fn payload(bytes: &[u8], most: usize) -> Result<Value, Problem> {
         .map_err(|_| Problem::of(ProblemKind::BadRequest, "the body must be UTF-8"))?;
     json::check(text, &JsonLimits { max_bytes: most, ..JsonLimits::default() })
         .map_err(|error| Problem::invalid(error.pointer, error.problem.to_string()))?;
-    serde_json::from_str(text).map_err(|error| Problem::of(ProblemKind::BadRequest, error.to_string()))
+    serde_json::from_str(text).map_err(|_| Problem::of(ProblemKind::BadRequest, "the body must be JSON"))
 }

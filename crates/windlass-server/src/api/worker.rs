@@ -16,7 +16,7 @@ use windlass::pull::{Claim, Held, PulledJobs, Puller};
 use windlass::{Error, NewJob};
 
 use crate::auth::Caller;
-use crate::http::{Access, App, Body, Id, Later, MAX_WAIT, Problem, ProblemKind, Waits};
+use crate::http::{Access, App, Body, Id, Later, MAX_WAIT, PayloadBody, Problem, ProblemKind, Waits};
 use bodies::{
     ClaimBody, ClaimedJobs, CompleteBody, FailBody, HeartbeatBody, HeartbeatResponse, JobStatus,
     RegisterBody, Registered, ReleaseBody, SnoozeBody, StopBody, Stopped,
@@ -146,7 +146,7 @@ pub(crate) async fn complete(
     State(app): State<App>,
     caller: Caller,
     Id(job): Id,
-    body: Body<CompleteBody>,
+    body: PayloadBody<CompleteBody>,
 ) -> Result<Json<JobStatus>, Problem> {
     let (fence, done) = body.value.read();
     let result = app.pull().await?.complete(&puller(&caller), job, &fence, done).await;

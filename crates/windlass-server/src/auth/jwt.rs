@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::jwks::Jwks;
 use super::role::Role;
 use super::secret::Secret;
-use super::unique::Unique;
+use crate::unique::Unique;
 
 /// The issuer, its keys, and the claims of the tenant and the role.
 #[derive(Debug, Clone)]

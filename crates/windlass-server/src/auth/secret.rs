@@ -44,19 +44,19 @@ impl serde::de::Visitor<'_> for Text {
     }
 
     fn visit_bool<E: serde::de::Error>(self, _: bool) -> Result<Secret, E> {
-        Err(E::custom("expected a string"))
+        Err(E::custom("must be a string"))
     }
 
     fn visit_i64<E: serde::de::Error>(self, _: i64) -> Result<Secret, E> {
-        Err(E::custom("expected a string"))
+        Err(E::custom("must be a string"))
     }
 
     fn visit_u64<E: serde::de::Error>(self, _: u64) -> Result<Secret, E> {
-        Err(E::custom("expected a string"))
+        Err(E::custom("must be a string"))
     }
 
     fn visit_f64<E: serde::de::Error>(self, _: f64) -> Result<Secret, E> {
-        Err(E::custom("expected a string"))
+        Err(E::custom("must be a string"))
     }
 }
 

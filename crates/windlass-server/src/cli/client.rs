@@ -16,6 +16,7 @@ use tower::ServiceExt;
 
 use super::exit::{Exit, Failure};
 use super::print;
+use crate::http::ProblemKind;
 use events::Events;
 
 /// The timeout of a call that is not a stream.
@@ -293,6 +294,7 @@ fn problem_failure(status: StatusCode, body: &[u8]) -> Failure {
             message.push_str(&format!("\n  {pointer}: {what}"));
         }
     }
+    let is_contention = print::at(&problem, "type") == ProblemKind::Contention.urn().as_str();
     let (exit, advice) = match status.as_u16() {
         401 => (
             Exit::Denied,
@@ -310,6 +312,8 @@ fn problem_failure(status: StatusCode, body: &[u8]) -> Failure {
         }
         409 | 412 => (Exit::Conflict, None),
         400 | 413 | 415 | 422 => (Exit::Usage, None),
+        503 if is_contention => (Exit::Conflict, None),
+        503 => (Exit::Unreachable, None),
         429 => (Exit::Unreachable, Some("wait a moment: this token has reached its rate limit")),
         _ => (Exit::Internal, None),
     };
@@ -354,6 +358,11 @@ mod tests {
         let body = json!({"detail": "limit: must be small", "errors": [{"pointer": "?limit", "message": "must be small"}]});
         let once = problem_failure(StatusCode::UNPROCESSABLE_ENTITY, body.to_string().as_bytes());
         assert_eq!(once.message, "limit: must be small");
+        let busy = |kind: &str| {
+            let body = json!({"type": format!("urn:windlass:problem:{kind}"), "detail": "x"});
+            problem_failure(StatusCode::SERVICE_UNAVAILABLE, body.to_string().as_bytes()).exit
+        };
+        assert_eq!((busy("contention"), busy("unavailable")), (Exit::Conflict, Exit::Unreachable));
         let plain = problem_failure(StatusCode::BAD_GATEWAY, b"<html>");
         assert_eq!((plain.exit, plain.message.contains("502")), (Exit::Internal, true));
     }

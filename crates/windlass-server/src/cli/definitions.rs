@@ -9,6 +9,8 @@ use super::Global;
 use super::client::{Client, list_of};
 use super::exit::{Exit, Failure};
 use super::print::{self, Show, at, text};
+use crate::plain::{json_fault, plain};
+use crate::unique::Unique;
 
 #[derive(Debug, Args)]
 pub struct Definitions {
@@ -87,9 +89,14 @@ fn read(path: &Path) -> Result<Vec<Map<String, Value>>, Failure> {
     let bad = |message: String| Failure::usage(format!("{}: {message}", path.display()));
     let file = std::fs::read_to_string(path).map_err(|error| bad(format!("cannot be read: {error}")))?;
     let document: Value = if path.extension().is_some_and(|extension| extension == "json") {
-        serde_json::from_str(&file).map_err(|error| bad(error.to_string()))?
+        let Unique(document) = serde_json::from_str(&file)
+            .map_err(|error| bad(format!("is not valid JSON: {}", json_fault(&error))))?;
+        document
     } else {
-        toml::from_str(&file).map_err(|error| bad(error.to_string()))?
+        toml::from_str(&file).map_err(|error| {
+            let line = error.span().map_or(1, |span| file[..span.start].matches('\n').count() + 1);
+            bad(format!("line {line}: {}", plain(error.message())))
+        })?
     };
     let listed = document.as_array().or_else(|| document.get("definitions")?.as_array()).cloned();
     let listed = listed.ok_or_else(|| {

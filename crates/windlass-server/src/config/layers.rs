@@ -11,6 +11,7 @@ use toml::de::DeTable;
 
 use super::spelling::unknown;
 use super::{Configuration, check};
+use crate::plain::plain;
 
 type Partial = <Configuration as Config>::Layer;
 
@@ -246,20 +247,7 @@ impl Reading {
 /// A layer with this one setting, from a TOML value.
 fn parse(leaf: &Leaf, value: &str) -> Result<Partial, String> {
     let document = format!("[{}]\n{} = {value}\n", leaf.section, leaf.name);
-    toml::from_str(&document)
-        .map_err(|error| plain(error.message().trim().lines().next().unwrap_or_default()))
-}
-
-/// The message of the parser without names of Rust types.
-fn plain(message: &str) -> String {
-    if message == "invalid socket address syntax" {
-        return "must be IP:PORT, such as 127.0.0.1:8080".to_owned();
-    }
-    let types = ["usize", "u64", "u32", "u16", "u8", "i64", "i32"];
-    match message.rsplit_once(", expected ") {
-        Some((found, kind)) if types.contains(&kind) => format!("{found}, expected a whole number"),
-        _ => message.to_owned(),
-    }
+    toml::from_str(&document).map_err(|error| plain(error.message()))
 }
 
 fn line_of(text: &str, offset: usize) -> usize {
@@ -336,7 +324,7 @@ mod tests {
             &format!("{path}:2: http.listen: must be IP:PORT, such as 127.0.0.1:8080"),
             &format!("{path}:3: http.listen_adress: unknown setting; did you mean `listen`?"),
             &format!("{path}:5: databse: unknown section; did you mean `database`?"),
-            &format!("{path}:8: worker.concurrency: invalid type: string \"many\", expected a whole number"),
+            &format!("{path}:8: worker.concurrency: must be a whole number"),
         ];
         assert_eq!(found.len(), expected.len(), "{found:#?}");
         for start in expected {

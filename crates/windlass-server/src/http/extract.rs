@@ -16,11 +16,14 @@ use super::host;
 use super::limits::RequestId;
 use super::problem::{Problem, ProblemKind};
 use crate::auth::Caller;
+use crate::plain::{field_of, plain};
 use crate::server::client_of;
+use crate::unique::Unique;
 
-/// A JSON body. Unknown fields are rejected by the types themselves (`deny_unknown_fields`).
+/// A JSON body. Unknown fields are rejected by the types themselves (`deny_unknown_fields`). So is a name that occurs twice in an
+/// object, at any depth; in a body with a payload only in its own fields, because in a payload the last one counts.
 #[derive(Debug)]
-pub struct Body<T> {
+pub struct Body<T, const HAS_PAYLOAD: bool = false> {
     pub value: T,
     /// A hash of the route and the body: identifies a repeated request.
     pub fingerprint: Vec<u8>,
@@ -32,7 +35,10 @@ pub struct Body<T> {
 const MAX_DEPTH: usize = 40;
 const MAX_NODES: usize = 250_000;
 
-impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
+/// A JSON body that contains data of the application.
+pub(crate) type PayloadBody<T> = Body<T, true>;
+
+impl<T: DeserializeOwned, const HAS_PAYLOAD: bool> FromRequest<App> for Body<T, HAS_PAYLOAD> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
@@ -53,6 +59,9 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
         // serde would also accept an array of the fields in order, which is never intended.
         if !text.trim_start().starts_with('{') {
             return Err(Problem::invalid("", "must be an object"));
+        }
+        if !HAS_PAYLOAD {
+            parse::<Unique>(text)?;
         }
         let mut fingerprint = Sha256::new();
         fingerprint.update(place.as_bytes());
@@ -121,15 +130,14 @@ pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
     let mut from = serde_json::Deserializer::from_str(text);
     serde_path_to_error::deserialize(&mut from).map_err(|error| {
         let mut pointer: String = error.path().iter().map(pointer_part).collect();
-        let message = without_place(&error.inner().to_string());
-        let named = ["unknown field `", "duplicate field `", "missing field `"];
-        if let Some(field) = named.iter().find_map(|before| quoted_after(&message, before)) {
+        let message = error.inner().to_string();
+        if let Some(field) = field_of(&message) {
             let part = format!("/{field}");
             if !pointer.ends_with(&part) {
                 pointer.push_str(&part);
             }
         }
-        Problem::invalid(pointer, message)
+        Problem::invalid(pointer, plain(&message))
     })
 }
 
@@ -141,7 +149,13 @@ pub(crate) fn object<'de, T: DeserializeOwned, D: serde::Deserializer<'de>>(
     let value = Option::<serde_json::Value>::deserialize(from)?;
     match value {
         None => Ok(None),
-        Some(value) if value.is_object() => serde_json::from_value(value).map(Some).map_err(D::Error::custom),
+        Some(value) if value.is_object() => {
+            serde_path_to_error::deserialize(value).map(Some).map_err(|error| {
+                let path = error.path().to_string();
+                let message = plain(&error.inner().to_string());
+                D::Error::custom(format_args!("{path}: {message}"))
+            })
+        }
         Some(_) => Err(D::Error::custom("must be an object")),
     }
 }
@@ -154,15 +168,6 @@ fn pointer_part(segment: &serde_path_to_error::Segment) -> String {
         Segment::Enum { variant } => format!("/{variant}"),
         Segment::Unknown => String::new(),
     }
-}
-
-/// serde_json ends its messages with a line and a column; the pointer is more useful.
-fn without_place(message: &str) -> String {
-    message.split(" at line ").next().unwrap_or(message).to_owned()
-}
-
-fn quoted_after<'a>(message: &'a str, before: &str) -> Option<&'a str> {
-    message.strip_prefix(before)?.split('`').next()
 }
 
 /// Query parameters. Unknown ones are rejected by the types themselves.
@@ -188,8 +193,12 @@ pub(crate) fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
             cause = source;
         }
         let message = cause.to_string();
-        if let Some(field) = quoted_after(&message, "unknown field `") {
+        if message.starts_with("unknown field `") {
+            let field = field_of(&message).unwrap_or_default();
             return Problem::invalid(format!("?{field}"), "is not a parameter of this route");
+        }
+        if let Some(field) = field_of(&message) {
+            return Problem::invalid(format!("?{field}"), plain(&message));
         }
         // axum prefixes the message with the name of the parameter.
         let whole = rejection.body_text();
@@ -198,7 +207,7 @@ pub(crate) fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
             .and_then(|rest| rest.split(": ").next())
             .filter(|name| !name.contains(' '));
         let name = name.unwrap_or_default();
-        let message = message.strip_prefix(&format!("{name}: ")).unwrap_or(&message);
+        let message = plain(message.strip_prefix(&format!("{name}: ")).unwrap_or(&message));
         Problem::invalid(format!("?{name}"), message)
     })
 }

@@ -73,7 +73,13 @@ impl Follower {
 
 /// Whether the next read may succeed; it follows soon.
 fn is_transient(kind: ProblemKind) -> bool {
-    matches!(kind, ProblemKind::Unavailable | ProblemKind::TooManyRequests | ProblemKind::Timeout)
+    matches!(
+        kind,
+        ProblemKind::Unavailable
+            | ProblemKind::Contention
+            | ProblemKind::TooManyRequests
+            | ProblemKind::Timeout
+    )
 }
 
 /// The last event of a stream that cannot be continued.

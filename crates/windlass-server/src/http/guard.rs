@@ -3,7 +3,7 @@
 
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
-use axum::http::{StatusCode, header};
+use axum::http::{Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use uuid::Uuid;
@@ -19,6 +19,7 @@ use super::host;
 use super::later;
 use super::limits::{RequestId, shown_path};
 use super::openapi::SIGNED;
+use super::parameters;
 use super::problem::{Problem, ProblemKind};
 use crate::api::hooks;
 use crate::auth::{Authenticated, Caller, Permission, Role};
@@ -32,6 +33,7 @@ const ANONYMOUS: Uuid = Uuid::max();
 #[derive(Debug, Clone)]
 pub(crate) struct Guarded {
     pub(crate) app: App,
+    pub(crate) method: Method,
     pub(crate) path: &'static str,
     pub(crate) permission: Permission,
     pub(crate) audience: Audience,
@@ -117,6 +119,9 @@ async fn serve(
     request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
+    if route.audience == Audience::Programs {
+        parameters::check(&route.method, route.path, request.uri())?;
+    }
     let is_ours = request.extensions().get::<InProcess>().is_some();
     let reads = caller.is_some() && request.method().is_safe();
     // A small request about a trigger can render megabytes: a range of a backfill, an event for every trigger.

@@ -19,6 +19,7 @@ use uuid::Uuid;
 
 use super::app::App;
 use super::gzip::{self, AsItIs};
+use super::once;
 use super::problem::{Problem, ProblemKind};
 use crate::auth::Caller;
 use crate::auth::session::Secure;
@@ -60,13 +61,12 @@ async fn watch(State(app): State<App>, mut request: Request, next: Next) -> Resp
     let is_page = request.uri().path().starts_with("/ui");
     // Only a long poll may take longer than the timeout.
     let patience = app.options().request_timeout + longest_wait(&request);
-    let mut response = if has_one_host(&request) {
-        match tokio::time::timeout(patience, next.run(request)).await {
+    let mut response = match check_host(&request).and_then(|()| once::check(request.headers())) {
+        Ok(()) => match tokio::time::timeout(patience, next.run(request)).await {
             Ok(response) => response,
             Err(_) => timed_out(is_page),
-        }
-    } else {
-        Problem::of(ProblemKind::BadRequest, "the request must have exactly one Host").into_response()
+        },
+        Err(problem) => problem.into_response(),
     };
     let took = began.elapsed();
     tracing::debug!(
@@ -105,11 +105,15 @@ fn timed_out(is_page: bool) -> Response {
 const STAY_WITH_TLS: &str = "max-age=31536000";
 
 /// HTTP/1.1 requires exactly one Host (RFC 9112, 3.2). A request within this process has none.
-fn has_one_host(request: &Request) -> bool {
+fn check_host(request: &Request) -> Result<(), Problem> {
     let is_from_outside = client_of(request.extensions()).is_some();
-    !is_from_outside
+    if !is_from_outside
         || request.version() != Version::HTTP_11
         || request.headers().get_all(header::HOST).iter().count() == 1
+    {
+        return Ok(());
+    }
+    Err(Problem::of(ProblemKind::BadRequest, "the request must have exactly one Host"))
 }
 
 /// Marks every cookie of a response over TLS as `Secure`.

@@ -112,14 +112,14 @@ fn problems(route: &Route, operation: &Map<String, Value>) -> Vec<ProblemKind> {
         parameters.as_array().is_some_and(|all| all.iter().any(|parameter| parameter[key] == value))
     };
     let when = [
-        (true, &[P::BadRequest, P::Internal, P::Unavailable, P::Timeout][..]),
+        // Every route rejects unknown parameters.
+        (true, &[P::BadRequest, P::Invalid, P::Internal, P::Unavailable, P::Contention, P::Timeout][..]),
         (is_guarded, &[P::Unauthorized, P::Forbidden, P::NotFound]),
         (is_guarded || route.method == Method::GET, &[P::TooManyRequests]),
         (
             operation.contains_key("requestBody"),
-            &[P::RequestTimeout, P::BodyTooLarge, P::UnsupportedMediaType, P::Invalid, P::Conflict],
+            &[P::RequestTimeout, P::BodyTooLarge, P::UnsupportedMediaType, P::Conflict],
         ),
-        (is_given("in", "query"), &[P::Invalid]),
         (has_id || route.method == Method::DELETE, &[P::NotFound, P::Conflict]),
         (is_given("name", "If-Match"), &[P::PreconditionFailed]),
         (route.permission == Permission::Work && has_id, &[P::LeaseLost]),

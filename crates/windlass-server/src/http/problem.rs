@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 use windlass::Error;
 
 use super::advice;
+use crate::plain::plain;
 
 /// The kinds of problems. Each has a stable `type` and a fixed status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,11 +29,12 @@ pub enum ProblemKind {
     QuotaReached,
     Internal,
     Unavailable,
+    Contention,
     Timeout,
 }
 
 impl ProblemKind {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::BadRequest,
         Self::Unauthorized,
         Self::Forbidden,
@@ -49,6 +51,7 @@ impl ProblemKind {
         Self::QuotaReached,
         Self::Internal,
         Self::Unavailable,
+        Self::Contention,
         Self::Timeout,
     ];
 
@@ -72,7 +75,7 @@ impl ProblemKind {
             Self::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
             Self::TooManyRequests | Self::QuotaReached => StatusCode::TOO_MANY_REQUESTS,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Unavailable | Self::Contention => StatusCode::SERVICE_UNAVAILABLE,
             Self::Timeout => StatusCode::GATEWAY_TIMEOUT,
         }
     }
@@ -96,6 +99,7 @@ impl ProblemKind {
             Self::QuotaReached => "quota-reached",
             Self::Internal => "internal",
             Self::Unavailable => "unavailable",
+            Self::Contention => "contention",
             Self::Timeout => "timeout",
         }
     }
@@ -136,6 +140,9 @@ impl ProblemKind {
             Self::QuotaReached => "the tenant has reached its job quota",
             Self::Internal => "the error was logged",
             Self::Unavailable => "the database cannot be reached; try again later",
+            Self::Contention => {
+                "another transaction changed the same rows, so this one was rolled back and nothing was changed; try again"
+            }
             Self::Timeout => "the request took too long",
         }
     }
@@ -158,6 +165,7 @@ impl ProblemKind {
             Self::QuotaReached => "Quota reached",
             Self::Internal => "Internal error",
             Self::Unavailable => "Service unavailable",
+            Self::Contention => "Concurrent change",
             Self::Timeout => "Timeout",
         }
     }
@@ -247,7 +255,8 @@ impl From<Error> for Problem {
         let text = error.to_string();
         match error {
             Error::Refused { field, pointer, message } => {
-                Self::invalid(format!("/{}{}", field.replace('.', "/"), pointer.unwrap_or_default()), message)
+                let pointer = format!("/{}{}", field.replace('.', "/"), pointer.unwrap_or_default());
+                Self::invalid(pointer, plain(&message))
             }
             Error::PayloadRefused { faults } => {
                 let fault = |(pointer, message)| Fault { pointer: format!("/payload{pointer}"), message };
@@ -273,6 +282,15 @@ impl From<Error> for Problem {
             Error::Locked { .. } => Self::of(ProblemKind::Conflict, text).retry_after(5),
             Error::Busy { .. } => Self::of(ProblemKind::TooManyRequests, text).retry_after(1),
             Error::QuotaReached { .. } => Self::of(ProblemKind::QuotaReached, text).retry_after(5),
+            Error::Contended { .. } => {
+                tracing::warn!(error = text, "a transaction was rolled back");
+                Self::of(ProblemKind::Contention, text).retry_after(1)
+            }
+            Error::UnknownDatabase { .. } | Error::LoginRejected { .. } => {
+                tracing::error!(error = text, "the database cannot be used");
+                let detail = "the server cannot use its database; the error was logged";
+                Self::of(ProblemKind::Unavailable, detail).retry_after(10)
+            }
             Error::TransactionTimeout { .. } => Self::of(ProblemKind::Timeout, text),
             error if error.is_timeout() => {
                 tracing::warn!(%error, "a database statement timed out");

@@ -14,6 +14,8 @@ use super::posted::Posted;
 use super::viewer::Viewer;
 use super::when::{When, span};
 use crate::http::{App, Problem};
+use crate::plain::json_fault;
+use crate::unique::Unique;
 
 #[derive(Template)]
 #[template(path = "definitions.html")]
@@ -200,8 +202,9 @@ fn fields(posted: &Posted, is_new: bool) -> Result<Map<String, Value>, Problem> 
     set("queue", Value::from(posted.text("queue").unwrap_or("default")));
     set("is_active", Value::from(posted.get("is_active").is_some()));
     let schema = posted.text("arg_schema").unwrap_or("{}");
-    let schema: Value = serde_json::from_str(schema)
-        .map_err(|error| Problem::invalid("/arg_schema", format!("must be valid JSON: {error}")))?;
+    let Unique(schema) = serde_json::from_str(schema).map_err(|error| {
+        Problem::invalid("/arg_schema", format!("must be valid JSON: {}", json_fault(&error)))
+    })?;
     set("arg_schema", schema);
     for name in ["priority", "timeout_seconds", "max_attempts"] {
         if let Some(text) = posted.text(name) {

@@ -22,6 +22,7 @@ use super::query::instant;
 use super::schema_form::{Field, FieldView, Raw, draw, fields, raw_of, read};
 use super::viewer::Viewer;
 use crate::http::{App, Problem};
+use crate::plain::json_fault;
 
 #[derive(Template)]
 #[template(path = "new_job.html")]
@@ -110,8 +111,9 @@ pub(crate) async fn enqueue(FromState(app): FromState<App>, viewer: Viewer, post
     let mut draft = Draft { definition: key.clone(), options, ..Draft::default() };
 
     let payload = if is_json {
-        serde_json::from_str(&json)
-            .map_err(|error| (HashMap::new(), format!("The payload is not valid JSON: {error}.")))
+        serde_json::from_str(&json).map_err(|error| {
+            (HashMap::new(), format!("The payload is not valid JSON: {}.", json_fault(&error)))
+        })
     } else {
         read(&known, &raw).map_err(|faults| (faults, "Fix the highlighted fields.".to_owned()))
     };

@@ -147,6 +147,7 @@ const fn title(kind: ProblemKind) -> &'static str {
         ProblemKind::QuotaReached => "Quota reached",
         ProblemKind::Internal => "Internal error",
         ProblemKind::Unavailable => "Temporarily unavailable",
+        ProblemKind::Contention => "Concurrent change",
         ProblemKind::RequestTimeout | ProblemKind::Timeout => "Timeout",
     }
 }
@@ -169,7 +170,7 @@ fn advice(problem: &Problem) -> (&'static str, bool) {
         ProblemKind::Conflict | ProblemKind::PreconditionFailed => {
             ("Reload the page to see the current state.", false)
         }
-        ProblemKind::Unavailable | ProblemKind::TooManyRequests => {
+        ProblemKind::Unavailable | ProblemKind::Contention | ProblemKind::TooManyRequests => {
             ("Nothing was changed. Try again in a moment.", true)
         }
         // An action on many jobs may have been done in part.

@@ -10,6 +10,8 @@ use serde_json::{Map, Number, Value};
 
 pub(crate) use draw::{FieldView, draw};
 
+use crate::plain::json_fault;
+
 /// The values of a form by field name.
 pub(crate) type Raw = HashMap<String, String>;
 
@@ -170,7 +172,8 @@ fn read_field(field: &Field, text: &str) -> Result<Option<Value>, String> {
         }
         Kind::Lines => text.lines().map(str::trim).filter(|line| !line.is_empty()).collect(),
         Kind::Json if is_empty => return Err("is required, as JSON".to_owned()),
-        Kind::Json => serde_json::from_str(text).map_err(|error| format!("must be JSON: {error}"))?,
+        Kind::Json => serde_json::from_str(text)
+            .map_err(|error| format!("must be valid JSON: {}", json_fault(&error)))?,
         Kind::Group(_) => return Ok(None),
     };
     Ok(Some(value))

@@ -23,6 +23,7 @@ use super::viewer::Viewer;
 use super::when::When;
 use crate::auth::Permission;
 use crate::http::App;
+use crate::plain::json_fault;
 
 #[derive(Template)]
 #[template(path = "triggers.html")]
@@ -147,7 +148,7 @@ fn schedule_words(cron: &str, zone: &str) -> String {
 pub(crate) async fn dry_run(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
     let tried = async {
         let payload: Value = serde_json::from_str(posted.text("payload").unwrap_or("{}"))
-            .map_err(|error| format!("The payload is not valid JSON: {error}."))?;
+            .map_err(|error| format!("The payload is not valid JSON: {}.", json_fault(&error)))?;
         let event = NewEvent::new(posted.text("name").unwrap_or_default())
             .tenant(viewer.caller.tenant())
             .payload(&payload);

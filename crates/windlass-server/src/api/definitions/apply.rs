@@ -1,6 +1,6 @@
 //! Definitions from a file: all of them are created and changed in one transaction, or none.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::State;
@@ -10,11 +10,14 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 use windlass::admin::{Acting, Fields};
 
-use super::{DefinitionFields, NewDefinition, fields};
+use super::{NewDefinition, keyed};
 use crate::auth::Caller;
-use crate::http::{App, Body, Fault, Problem, parse};
+use crate::http::{App, Body, Fault, Problem, ProblemKind};
 
 const MAX_DEFINITIONS: usize = 1000;
+
+/// How often the transaction is repeated after a conflict with another one.
+const MAX_REPEATS: u32 = 3;
 
 /// The definitions that should exist.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -73,35 +76,58 @@ pub(crate) async fn apply(
         let message = format!("must have at most {MAX_DEFINITIONS} definitions");
         return Err(Problem::invalid("/definitions", message));
     }
+    let mut tries = 0;
+    loop {
+        match apply_all(&app, &caller, &wanted, dry_run).await {
+            // It was rolled back completely, and most probably succeeds now.
+            Err(problem) if problem.kind == ProblemKind::Contention && tries < MAX_REPEATS => tries += 1,
+            applied => return applied.map(|definitions| Json(Applied { definitions })),
+        }
+    }
+}
+
+async fn apply_all(
+    app: &App,
+    caller: &Caller,
+    wanted: &[Fields],
+    dry_run: bool,
+) -> Result<Vec<AppliedDefinition>, Problem> {
     let acting = app.queue().act(caller.global_reach(), &caller.actor()).await?;
     let existing: BTreeMap<String, Value> =
         acting.definitions().await?.into_iter().map(|known| (key_of(&known).to_owned(), known)).collect();
-    let mut seen = BTreeSet::new();
-    let mut definitions = Vec::with_capacity(wanted.len());
-    for (position, wanted) in wanted.into_iter().enumerate() {
-        let key = wanted.get("key").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let applied = if seen.insert(key.clone()) {
-            apply_one(&acting, existing.get(&key), wanted).await
-        } else {
+    // Locked in the order of their keys: concurrent requests with other orders would wait for each other.
+    let mut by_key: Vec<(&str, usize, &Fields)> = wanted
+        .iter()
+        .enumerate()
+        .map(|(position, wanted)| {
+            (wanted.get("key").and_then(Value::as_str).unwrap_or_default(), position, wanted)
+        })
+        .collect();
+    by_key.sort_unstable_by_key(|(key, position, _)| (*key, *position));
+    let mut applied = Vec::with_capacity(by_key.len());
+    let mut previous = None;
+    for (key, position, wanted) in by_key {
+        let result = if previous.replace(key) == Some(key) && !key.is_empty() {
             Err(Problem::invalid("/key", "is given twice"))
+        } else {
+            apply_one(&acting, existing.get(key), wanted.clone()).await
         };
-        definitions.push(applied.map_err(|problem| within(problem, position, &key))?);
+        applied.push((position, result.map_err(|problem| within(problem, position, key))?));
     }
     // Nothing is recorded, and nothing committed, if all of them are as wanted.
-    if !dry_run && definitions.iter().any(|one| one.action != ApplyAction::Same) {
+    if !dry_run && applied.iter().any(|(_, one)| one.action != ApplyAction::Same) {
         acting.commit().await?;
     }
-    Ok(Json(Applied { definitions }))
+    applied.sort_unstable_by_key(|(position, _)| *position);
+    Ok(applied.into_iter().map(|(_, one)| one).collect())
 }
 
 async fn apply_one(
     acting: &Acting,
     existing: Option<&Value>,
-    mut wanted: Fields,
+    wanted: Fields,
 ) -> Result<AppliedDefinition, Problem> {
-    let key = wanted.remove("key").ok_or_else(|| Problem::invalid("/key", "is required"))?;
-    let key = key.as_str().ok_or_else(|| Problem::invalid("/key", "must be a string"))?.to_owned();
-    let wanted = checked(wanted)?;
+    let (key, wanted) = keyed(wanted)?;
     let Some(existing) = existing else {
         let mut new = wanted;
         new.insert("key".to_owned(), Value::from(key.as_str()));
@@ -122,12 +148,6 @@ async fn apply_one(
     };
     let changes = wanted.into_iter().map(change).collect();
     Ok(AppliedDefinition { key, action: ApplyAction::Update, changes })
-}
-
-/// The fields as the other routes accept them.
-fn checked(wanted: Fields) -> Result<Fields, Problem> {
-    let given: DefinitionFields = parse(&Value::Object(wanted).to_string())?;
-    fields(&given)
 }
 
 /// The problem of one definition as that of the whole list.

@@ -14,7 +14,7 @@ use windlass::job::{IfUnmet, State as JobState, Unique};
 use windlass::{NewJob, Queue};
 
 use crate::auth::Caller;
-use crate::http::{App, Body, Fault, IdempotencyKey, Problem, Time, parse, replay, store_response};
+use crate::http::{App, Fault, IdempotencyKey, PayloadBody, Problem, Time, parse, replay, store_response};
 
 /// A new job.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -177,7 +177,7 @@ pub(crate) async fn enqueue(
     State(app): State<App>,
     caller: Caller,
     key: IdempotencyKey,
-    body: Body<NewJobBody>,
+    body: PayloadBody<NewJobBody>,
 ) -> Result<Response, Problem> {
     let definition_key = body.value.definition_key.clone();
     let job = body.value.job(&caller)?;
@@ -293,7 +293,7 @@ pub(crate) async fn enqueue_many(
     State(app): State<App>,
     caller: Caller,
     key: IdempotencyKey,
-    body: Body<NewJobs>,
+    body: PayloadBody<NewJobs>,
 ) -> Result<Response, Problem> {
     if body.value.jobs.is_empty() || body.value.jobs.len() > MAX_JOBS {
         return Err(Problem::invalid("/jobs", format!("must have 1 to {MAX_JOBS} jobs")));

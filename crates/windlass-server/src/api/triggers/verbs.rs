@@ -12,7 +12,9 @@ use windlass::schedule::{Cron, DueRun, Fire, FireOutcome};
 
 use super::schema;
 use crate::auth::Caller;
-use crate::http::{App, Body, Id, IdempotencyKey, Problem, Query, Time, page_limit, replay, store_response};
+use crate::http::{
+    App, Body, Id, IdempotencyKey, PayloadBody, Problem, Query, Time, page_limit, replay, store_response,
+};
 
 const MAX_PREVIEWED: usize = 1000;
 
@@ -155,7 +157,7 @@ pub(crate) async fn run(
     caller: Caller,
     Id(id): Id,
     key: IdempotencyKey,
-    body: Body<RunBody>,
+    body: PayloadBody<RunBody>,
 ) -> Result<Response, Problem> {
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
     if let Some(again) = replay(&acting, &key, &body.fingerprint).await? {
@@ -235,7 +237,7 @@ pub(crate) struct DryRun {
 pub(crate) async fn dry_run(
     State(app): State<App>,
     caller: Caller,
-    body: Body<DryRunBody>,
+    body: PayloadBody<DryRunBody>,
 ) -> Result<Json<DryRun>, Problem> {
     let DryRunBody { name, payload } = body.value;
     let event = NewEvent::new(name).payload(&payload.unwrap_or_else(|| json!({})));

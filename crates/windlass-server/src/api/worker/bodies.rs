@@ -173,7 +173,7 @@ pub(crate) struct ProgressBody {
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "must be a string or a list of strings")]
 pub(crate) enum LogLines {
     One(String),
     Many(Vec<String>),

@@ -10,6 +10,7 @@ use super::wait;
 use crate::cli::Global;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::print;
+use crate::plain::json_fault;
 
 /// Enqueue a job.
 ///
@@ -100,7 +101,7 @@ impl Enqueue {
             None => "{}".to_owned(),
         };
         let mut payload: Value = serde_json::from_str(&text).map_err(|error| {
-            Failure::usage(format!("--payload is not valid JSON: {error}"))
+            Failure::usage(format!("--payload is not valid JSON: {}", json_fault(&error)))
                 .advise("quote it: --payload '{\"name\": \"value\"}'")
         })?;
         for pair in &self.set {

@@ -16,7 +16,9 @@ use super::super::viewer::Viewer;
 use super::super::when::When;
 use super::next_runs::NextRuns;
 use crate::auth::Permission;
-use crate::http::{App, Problem};
+use crate::http::{App, Problem, parse};
+use crate::plain::json_fault;
+use crate::unique::Unique;
 use crate::web::asked::{Id, Query};
 
 #[derive(Debug, Default, Deserialize)]
@@ -260,9 +262,10 @@ fn typed(posted: &Posted) -> (Shown, Option<Problem>) {
     }
     for name in ["payload_template", "conditions"] {
         let Some(text) = posted.text(name) else { continue };
-        let value = serde_json::from_str(text).unwrap_or_else(|error| {
-            wrong = Some(Problem::invalid(format!("/{name}"), format!("must be valid JSON: {error}")));
-            Value::from(text)
+        let Unique(value) = serde_json::from_str(text).unwrap_or_else(|error| {
+            let message = format!("must be valid JSON: {}", json_fault(&error));
+            wrong = Some(Problem::invalid(format!("/{name}"), message));
+            Unique(Value::from(text))
         });
         shown.insert(name.to_owned(), value);
     }
@@ -274,8 +277,7 @@ async fn written(app: &App, viewer: &Viewer, id: Option<Uuid>, typed: &Shown) ->
     let acting = app.queue().act(viewer.caller.reach(), &viewer.caller.actor()).await?;
     let saved = match id {
         None => {
-            let mut new: NewTrigger = serde_json::from_value(Value::Object(typed.0.clone()))
-                .map_err(|error| Problem::invalid("", error.to_string()))?;
+            let mut new: NewTrigger = parse(&Value::Object(typed.0.clone()).to_string())?;
             new.created_by = viewer.caller.user_id();
             acting.create_trigger(&new).await?
         }

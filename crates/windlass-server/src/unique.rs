@@ -1,5 +1,5 @@
-//! JSON without a duplicate name in any object. Of two claims with the same name, another reader of the same token may use the
-//! other one, so such a token is rejected.
+//! JSON without a duplicate name in any object. Of two claims, or two fields of a definition, with the same name, another reader
+//! may use the other one, so such a token or request is rejected. Payloads are data of the application: there the last one counts.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 /// A value in which every name of an object occurs once.
 #[derive(Debug)]
-pub(super) struct Unique(pub(super) Value);
+pub(crate) struct Unique(pub(crate) Value);
 
 impl<'de> Deserialize<'de> for Unique {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
@@ -60,9 +60,10 @@ impl<'de> Visitor<'de> for Values {
     fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
         let mut values = Map::new();
         while let Some((name, Unique(value))) = from.next_entry::<String, Unique>()? {
-            if values.insert(name, value).is_some() {
-                return Err(A::Error::custom("a name occurs twice"));
+            if values.contains_key(&name) {
+                return Err(A::Error::custom(format_args!("duplicate field `{name}`")));
             }
+            values.insert(name, value);
         }
         Ok(Value::Object(values))
     }
