@@ -133,8 +133,8 @@ fn show(entries: &[Value]) -> Result<(), Failure> {
     print::table(
         entries,
         &[
-            ("WHEN", Show::Age("at")),
-            ("WHO", Show::Plain("actor")),
+            ("TIME", Show::Age("at")),
+            ("ACTOR", Show::Plain("actor")),
             ("ACTION", Show::Plain("action")),
             ("TARGET", Show::Plain("target")),
             ("OUTCOME", Show::Plain("outcome")),

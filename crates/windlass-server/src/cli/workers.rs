@@ -52,7 +52,7 @@ pub(super) fn show(workers: &[Value]) -> Result<(), Failure> {
         &[
             ("WORKER", Show::Plain("worker_id")),
             ("STATE", Show::With(state)),
-            ("LAST SEEN", Show::Age("last_seen_at")),
+            ("LAST HEARTBEAT", Show::Age("last_seen_at")),
             ("RUNNING", Show::Plain("running_count")),
             ("DEFINITIONS", Show::With(definitions)),
             ("QUEUES", Show::Plain("queues")),

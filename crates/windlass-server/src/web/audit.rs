@@ -45,6 +45,14 @@ pub(crate) struct Search {
     before: Option<i64>,
 }
 
+impl Search {
+    /// Whether it can exclude entries.
+    fn is_active(&self) -> bool {
+        let texts = [&self.actor, &self.action, &self.outcome];
+        self.before.is_some() || texts.iter().any(|text| !text.trim().is_empty())
+    }
+}
+
 const ROWS: u16 = 50;
 
 /// `GET /ui/audit`

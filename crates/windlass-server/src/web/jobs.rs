@@ -175,7 +175,11 @@ pub(crate) async fn list(
         matching_more,
         filter_text: query.text(None, None),
         back: viewer.address.clone(),
-        empty_words: query.state().map_or("This tenant has no jobs.", none_in),
+        empty_words: match query.state() {
+            _ if query.cursor.is_some() => "There are no older ones.",
+            Some(state) => none_in(state),
+            None => "This tenant has no jobs.",
+        },
         is_first_run: total == 0 && query == JobsQuery::default(),
         may_enqueue,
         may_delete: viewer.may(Permission::DeleteJobs),

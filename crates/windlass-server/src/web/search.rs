@@ -30,11 +30,17 @@ impl Search {
     }
 
     pub(crate) fn searched(self, all: usize, found: usize) -> Searched {
-        Searched { q: self.q, is_shown: all > WORTH_A_SEARCH, found }
+        let is_shown = all > WORTH_A_SEARCH || !self.q.trim().is_empty();
+        Searched { q: self.q, is_shown, found }
     }
 }
 
 impl Searched {
+    /// Whether it can exclude rows.
+    pub(crate) fn is_active(&self) -> bool {
+        !self.q.trim().is_empty()
+    }
+
     /// The text next to the title: a description of the list, or that not all rows are shown.
     pub(crate) fn aside(&self, otherwise: &str) -> String {
         if self.found > Search::SHOWN {

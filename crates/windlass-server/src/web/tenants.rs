@@ -34,6 +34,8 @@ const SHOWN: u16 = 50;
 struct TenantsPage {
     frame: Frame,
     search: String,
+    /// A search, or a page other than the first one.
+    is_filtered: bool,
     count: String,
     rows: Vec<TenantRow>,
     next: Option<String>,
@@ -45,7 +47,7 @@ struct TenantRow {
     slug: String,
     state: State,
     weight: i32,
-    queue_limit: String,
+    max_queued: String,
     created: When,
 }
 
@@ -78,13 +80,14 @@ pub(crate) async fn list(
     let row = |tenant: Tenant| TenantRow {
         state: state(&tenant),
         weight: tenant.weight,
-        queue_limit: tenant.max_queued.map_or_else(|| "–".to_owned(), |most| most.to_string()),
+        max_queued: tenant.max_queued.map_or_else(|| "–".to_owned(), |most| most.to_string()),
         created: When::new(tenant.created_at, now),
         id: tenant.id,
         name: tenant.name,
         slug: tenant.slug,
     };
     page(&TenantsPage {
+        is_filtered: search.after.is_some() || !search.q.trim().is_empty(),
         search: search.q.trim().to_owned(),
         count: grouped(count),
         rows: found.into_iter().map(row).collect(),

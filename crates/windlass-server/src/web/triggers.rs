@@ -32,6 +32,7 @@ struct TriggersPage {
     may_write: bool,
     dry_run: DryRun,
     rows: Vec<TriggerRow>,
+    is_first: bool,
     next: Option<String>,
 }
 
@@ -111,6 +112,7 @@ async fn show(app: &App, viewer: &Viewer, from: u32, dry_run: DryRun) -> Page {
     page(&TriggersPage {
         may_write: viewer.may(Permission::WriteTriggers),
         dry_run,
+        is_first: from == 0,
         rows: triggers.into_iter().map(|trigger| row(trigger, now)).collect(),
         next: has_more.then(|| format!("/ui/triggers?from={}", from.saturating_add(u32::from(SHOWN)))),
         frame,

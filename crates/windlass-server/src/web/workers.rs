@@ -23,6 +23,7 @@ struct WorkersPage {
     summary: String,
     stale: Vec<WorkerRow>,
     rows: Vec<WorkerRow>,
+    is_first: bool,
     next: Option<String>,
 }
 
@@ -87,6 +88,7 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer, Query(p
     page(&WorkersPage {
         summary: format!("{count} active, {running} {} running", if running == 1 { "job" } else { "jobs" }),
         stale,
+        is_first: part.from == 0,
         next: Some(part.from.saturating_add(SHOWN))
             .filter(|next| *next < shown.len())
             .map(|next| format!("/ui/workers?from={next}")),

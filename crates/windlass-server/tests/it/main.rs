@@ -46,6 +46,7 @@ mod systems;
 #[cfg(feature = "otel")]
 mod traces;
 mod triggers;
+mod unmatched;
 mod waiting;
 mod why;
 mod words;
