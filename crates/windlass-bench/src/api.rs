@@ -111,7 +111,9 @@ pub(crate) struct Windlass {
 impl Windlass {
     pub(crate) async fn start(url: &str) -> Result<Self> {
         let token = new_token(url, &[], "super_admin").await?;
-        let mut child = Command::new(binary()?)
+        // In a session of its own, like a service: Linux divides the processors among sessions.
+        let mut child = Command::new("setsid")
+            .arg(binary()?)
             .args(["--database-url", url, "serve", "--listen", "127.0.0.1:0", "--with-keeper"])
             .env("WINDLASS_REQUESTS_PER_MINUTE", "10000000")
             .stdout(Stdio::piped())

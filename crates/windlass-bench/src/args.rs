@@ -8,7 +8,7 @@ use crate::api::ApiPlan;
 use crate::commands::CommandsPlan;
 use crate::driver::{BulkPlan, DrainPlan, LatencyPlan, Mode, SinglePlan, SteadyPlan};
 use crate::http::HttpPlan;
-use crate::neighbour::NeighbourPlan;
+use crate::neighbour::{self, NeighbourPlan};
 use crate::pages::PagesPlan;
 use crate::prune::PrunePlan;
 use crate::schedule::SchedulePlan;
@@ -49,6 +49,8 @@ pub(crate) enum Command {
     Schedule(SchedulePlan),
     Prune(PrunePlan),
     Neighbour(NeighbourPlan),
+    /// The process that `neighbour` starts.
+    NeighbourLoad,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -139,6 +141,7 @@ impl Command {
             Some("commands") => parse_commands(&words[1..]).map(Self::Commands),
             Some("http") => parse_http(&words[1..]).map(Self::Http),
             Some("neighbour") => parse_neighbour(&words[1..]).map(Self::Neighbour),
+            Some(neighbour::LOAD) => Ok(Self::NeighbourLoad),
             Some("prune") => parse_prune(&words[1..]).map(Self::Prune),
             Some("pages") => parse_pages(&words[1..]).map(Self::Pages),
             Some("schedule") => parse_schedule(&words[1..]).map(Self::Schedule),

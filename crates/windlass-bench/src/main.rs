@@ -61,6 +61,7 @@ fn main() -> ExitCode {
             Command::Driver(mode) => driver::run(&mode).await,
             Command::Http(plan) => http::run(&plan).await,
             Command::Neighbour(plan) => neighbour::run(&plan).await,
+            Command::NeighbourLoad => neighbour::run_load().await,
             Command::Prune(plan) => prune::run(&plan).await,
             Command::Pages(plan) => pages::run(&plan).await,
             Command::Schedule(plan) => schedule::run(&plan).await,

@@ -7,8 +7,10 @@
 //! windlass: `raw_select`, a plain `select 1` on its own connection, and `http_live`, a request without a credential that does not
 //! use the database. They show the influence of the machine.
 //!
+//! The load, the server and each backend of Postgres are processes with sessions of their own, as on a real installation; see [`load`].
 //! The server binary must be next to this one, so build both.
 
+mod load;
 mod ordinary;
 mod report;
 mod worst;
@@ -17,7 +19,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use windlass::Queue;
 
@@ -27,6 +28,8 @@ use crate::database::connect;
 use crate::noop;
 use crate::server::Server;
 use crate::stolen::Busy;
+pub(crate) use load::{COMMAND as LOAD, run as run_load};
+use load::{Load, Orders};
 use ordinary::Ordinary;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -75,6 +78,13 @@ pub(crate) async fn run(plan: &NeighbourPlan) -> Result<()> {
     let raw = connect(&url).await?;
     let mut ordinary = Ordinary::new(queue.clone(), calm, &windlass.address, token, starts, raw).await?;
     let token = windlass.token_of(&url, "noisy").await?;
+    let orders = Orders {
+        callers: plan.callers,
+        address: windlass.address.clone(),
+        token,
+        url: url.clone(),
+        tenant: noisy,
+    };
     let for_each_phase = Duration::from_secs(plan.seconds);
     // Opens connections and loads routes.
     ordinary.work(LEAD).await?;
@@ -82,12 +92,10 @@ pub(crate) async fn run(plan: &NeighbourPlan) -> Result<()> {
     let (mut turns, mut answers) = (Vec::new(), BTreeMap::new());
     for _ in 0..plan.turns {
         let quiet = measure(&mut ordinary, &windlass, for_each_phase).await?;
-        let stop = CancellationToken::new();
-        let worst = worst::start(plan.callers, &windlass.address, &token, &url, noisy, &stop)?;
+        let load = Load::start(&orders).await?;
         tokio::time::sleep(LEAD).await;
         let disturbed = measure(&mut ordinary, &windlass, for_each_phase).await?;
-        stop.cancel();
-        for (answer, count) in worst.end().await? {
+        for (answer, count) in load.end().await? {
             *answers.entry(answer).or_insert(0) += count;
         }
         turns.push((quiet, disturbed));

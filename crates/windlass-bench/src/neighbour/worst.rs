@@ -3,25 +3,17 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use tokio::runtime::Runtime;
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 use windlass::job::Filter;
 use windlass::{Queue, Settings};
 
+use super::load::Orders;
 use crate::Result;
 use crate::api::Connection;
 use crate::noop;
 
 /// The count of each status by kind of request; a failed search has status 0.
-type Answers = BTreeMap<(&'static str, u16), u64>;
-
-/// The callers, on separate threads, so that they do not delay the measured tenant.
-pub(super) struct Worst {
-    callers: JoinSet<Result<Answers>>,
-    runtime: Runtime,
-}
+pub(super) type Answers = BTreeMap<(&'static str, u16), u64>;
 
 const KINDS: [&str; 6] = ["lanes", "bulk", "large", "search", "list", "events"];
 /// Below the maximum size of a body (4 MiB).
@@ -29,71 +21,23 @@ const BULK_JOBS: usize = 1000;
 const BULK_TEXT: usize = 3000;
 const LARGE_TEXT: usize = 900 * 1024;
 
-pub(super) fn start(
-    callers: usize,
-    address: &str,
-    token: &str,
-    url: &str,
-    tenant: Uuid,
-    stop: &CancellationToken,
-) -> Result<Worst> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .on_thread_start(yield_the_processor)
-        .enable_all()
-        .build()?;
-    let mut tasks = JoinSet::new();
-    for number in 0..callers {
-        let caller = Caller {
-            number,
-            address: address.to_owned(),
-            token: token.to_owned(),
-            url: url.to_owned(),
-            tenant,
-            answers: Answers::new(),
-        };
-        tasks.spawn_on(caller.run(stop.clone()), runtime.handle());
-    }
-    Ok(Worst { callers: tasks, runtime })
-}
-
-/// The callers of a real installation run on other machines. Here they get only the time that the server, Postgres and the measured tenant
-/// leave, so that the figures show what the load does to windlass and not what its generator does to the machine.
-fn yield_the_processor() {
-    // If it is refused, the figures are worse, never better.
-    let _ = rustix::process::setpriority_process(None, 19);
-}
-
-impl Worst {
-    /// Waits for the callers to stop and returns the counts.
-    pub(super) async fn end(mut self) -> Result<BTreeMap<String, u64>> {
-        let mut all = BTreeMap::new();
-        while let Some(ended) = self.callers.join_next().await {
-            for ((kind, status), count) in ended?? {
-                *all.entry(format!("{kind} {status}")).or_insert(0) += count;
-            }
-        }
-        self.runtime.shutdown_background();
-        Ok(all)
-    }
-}
-
-struct Caller {
+pub(super) struct Caller {
     number: usize,
-    address: String,
-    token: String,
-    url: String,
-    tenant: Uuid,
+    orders: Orders,
     answers: Answers,
 }
 
 impl Caller {
-    async fn run(mut self, stop: CancellationToken) -> Result<Answers> {
+    pub(super) fn new(number: usize, orders: &Orders) -> Self {
+        Self { number, orders: orders.clone(), answers: Answers::new() }
+    }
+
+    pub(super) async fn run(mut self, stop: CancellationToken) -> Result<Answers> {
         let kind = KINDS[self.number % KINDS.len()];
         if kind == "search" {
             return self.search(stop).await;
         }
-        let mut connection = Connection::open(&self.address).await?;
+        let mut connection = Connection::open(&self.orders.address).await?;
         // The largest bodies are built once: building them would be most of the work.
         let large = self.request(kind, 0);
         let mut n = 0_u64;
@@ -101,10 +45,10 @@ impl Caller {
             n += 1;
             let small = (kind != "bulk" && kind != "large").then(|| self.request(kind, n));
             let (method, path, body) = small.as_ref().unwrap_or(&large);
-            let status = match connection.call(method, path, &self.token, body).await {
+            let status = match connection.call(method, path, &self.orders.token, body).await {
                 Ok((status, _)) => status,
                 Err(_) => {
-                    connection = Connection::open(&self.address).await?;
+                    connection = Connection::open(&self.orders.address).await?;
                     0
                 }
             };
@@ -115,11 +59,11 @@ impl Caller {
 
     /// Through the library, with a separate connection.
     async fn search(mut self, stop: CancellationToken) -> Result<Answers> {
-        let queue = Queue::connect(Settings::new(&self.url)?.connections(1)).await?;
+        let queue = Queue::connect(Settings::new(&self.orders.url)?.connections(1)).await?;
         let mut n = 0_u64;
         while !stop.is_cancelled() {
             n += 1;
-            let filter = Filter::new(self.tenant).mentions(format!("nothing has this {n}")).limit(100);
+            let filter = Filter::new(self.orders.tenant).mentions(format!("nothing has this {n}")).limit(100);
             let status = if queue.list(&filter).await.is_ok() { 200 } else { 0 };
             *self.answers.entry(("search", status)).or_insert(0) += 1;
         }

@@ -33,6 +33,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 const CHECK_EVERY: Duration = Duration::from_millis(5);
 /// A search that took long is followed by a pause of this many times as long.
 const LOOK_SHARE: u32 = 20;
+/// The same for a check. It takes long only while the processors are busy, which is when a small tenant depends on it.
+const CHECK_SHARE: u32 = 4;
 /// The time between two searches, however many notifications name lanes that this worker does not know: anybody can send them.
 const LOOK_GAP: Duration = Duration::from_millis(20);
 /// After this long without a pause, enqueues need not send notifications.
@@ -224,7 +226,7 @@ impl Feed {
             self.lines.found(&store::worker::lanes_with_work(session, &recent).await?);
         }
         let now = Instant::now();
-        self.check_at = now + CHECK_EVERY.max((now - began) * LOOK_SHARE);
+        self.check_at = now + CHECK_EVERY.max((now - began) * CHECK_SHARE);
         Ok(())
     }
 
