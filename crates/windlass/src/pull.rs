@@ -279,7 +279,13 @@ impl Pull {
     /// a worker of this name holds jobs. A later claim returns it to service.
     pub async fn sign_off(&self, puller: &Puller, worker_id: Option<&str>) -> Result<bool> {
         let name = puller.name_of(worker_id)?;
-        store::pull::stop(&self.inner.database.of_tenant(puller.tenant), &name).await
+        // Held meanwhile: a claim that arrives later registers the worker again.
+        let mut entry = self.inner.names.of(puller.tenant, &name).await;
+        let is_stopped = store::pull::stop(&self.inner.database.of_tenant(puller.tenant), &name).await?;
+        if is_stopped {
+            entry.forget();
+        }
+        Ok(is_stopped)
     }
 
     /// Stops the service; waiting claims return no jobs.

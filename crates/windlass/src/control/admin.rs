@@ -46,7 +46,7 @@ impl Acting {
         let before = self.definition(id).await?;
         let changed = store::manage::change_definition(&self.session, id, &fields, expected).await?;
         let changed = changed.ok_or(Error::Unknown { what: "definition" })?;
-        self.record(Act::new(Action::DefinitionChange, id).before(&before).after(&changed)).await?;
+        self.record_change(Act::new(Action::DefinitionChange, id).before(&before).after(&changed)).await?;
         Ok(changed)
     }
 
@@ -87,7 +87,7 @@ impl Acting {
         let before = self.tenant_record(id).await?;
         let changed = store::manage::change_tenant(&self.session, id, &Value::from(fields.clone())).await?;
         let changed = changed.ok_or(Error::Unknown { what: "tenant" })?;
-        self.record(Act::new(action, id).before(&before).after(&changed)).await?;
+        self.record_change(Act::new(action, id).before(&before).after(&changed)).await?;
         Ok(changed)
     }
 
@@ -110,7 +110,7 @@ impl Acting {
         let before = self.tenant_record(id).await?;
         let marked = store::manage::mark_tenant_deleting(&self.session, id).await?;
         let marked = marked.ok_or(Error::Unknown { what: "tenant" })?;
-        self.record(Act::new(Action::TenantDelete, id).before(&before).after(&marked)).await?;
+        self.record_change(Act::new(Action::TenantDelete, id).before(&before).after(&marked)).await?;
         Ok(marked)
     }
 
@@ -120,7 +120,8 @@ impl Acting {
         let before = self.tenant_record(id).await?;
         let step = store::tenant::purge(&self.session, id, most).await?;
         let after = store::manage::tenant(&self.session, id).await?;
-        self.record(Act::new(Action::TenantDelete, id).before(&before).after(&after)).await?;
+        let is_marked = before.status != "deleting";
+        self.record_if(is_marked, Act::new(Action::TenantDelete, id).before(&before).after(&after)).await?;
         Ok(step)
     }
 
@@ -131,18 +132,18 @@ impl Acting {
 
     /// Pauses or resumes a queue.
     pub async fn set_paused(&self, queue: &str, is_paused: bool) -> Result<()> {
-        store::tenant::set_paused(&self.session, queue, is_paused).await?;
+        let is_changed = store::tenant::set_paused(&self.session, queue, is_paused).await?;
         let action = if is_paused { Action::QueuePause } else { Action::QueueResume };
-        self.record(Act::new(action, queue).after(&json!({"is_paused": is_paused}))).await
+        self.record_if(is_changed, Act::new(action, queue).after(&json!({"is_paused": is_paused}))).await
     }
 
     /// Drains a worker, or resumes it.
     pub async fn set_draining(&self, worker_id: &str, is_draining: bool) -> Result<()> {
-        if !store::worker::set_draining(&self.session, worker_id, is_draining).await? {
-            return Err(Error::Unknown { what: "worker" });
-        }
+        let is_changed = store::worker::set_draining(&self.session, worker_id, is_draining).await?;
+        let is_changed = is_changed.ok_or(Error::Unknown { what: "worker" })?;
         let action = if is_draining { Action::WorkerDrain } else { Action::WorkerResume };
-        self.record(Act::new(action, worker_id).after(&json!({"is_draining": is_draining}))).await
+        self.record_if(is_changed, Act::new(action, worker_id).after(&json!({"is_draining": is_draining})))
+            .await
     }
 }
 

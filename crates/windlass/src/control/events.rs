@@ -26,8 +26,8 @@ impl Acting {
     pub async fn emit(&self, event: &NewEvent) -> Result<Emitted> {
         let event = event.clone().tenant(self.reach.owner());
         let emitted = store::event::emit(&self.session, &event, event.checked()?).await?;
-        let after = json!({"name": event.name, "is_duplicate": emitted.is_duplicate});
-        self.record(Act::new(Action::EventEmit, emitted.id).after(&after)).await?;
+        let after = json!({"name": event.name});
+        self.record_if(!emitted.is_duplicate, Act::new(Action::EventEmit, emitted.id).after(&after)).await?;
         Ok(emitted)
     }
 

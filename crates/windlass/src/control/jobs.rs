@@ -107,13 +107,8 @@ impl Acting {
             }
         };
         let queued_at = store::enqueue::queued_at(&self.session, route.0.tenant, enqueued.id).await?;
-        // The holder of a dedupe key may be a job of another definition.
-        let known = match enqueued.is_duplicate {
-            true => self.job(enqueued.id).await?.map(|known| known.definition_key),
-            false => None,
-        };
-        let definition_key = known.as_deref().unwrap_or(&job.definition_key);
-        self.record(enqueued_act(enqueued.id, definition_key, enqueued.state)).await?;
+        let act = enqueued_act(enqueued.id, &job.definition_key, enqueued.state);
+        self.record_if(!enqueued.is_duplicate, act).await?;
         telemetry::enqueued([(*job, &enqueued)]);
         Ok(Placed { enqueued, queued_at })
     }
@@ -166,7 +161,8 @@ impl Acting {
         let made = results.iter().flatten().flatten().filter(|enqueued| !enqueued.is_duplicate);
         let made: Vec<Uuid> = made.map(|enqueued| enqueued.id).collect();
         let after = json!({"created": made.len(), "ids": made});
-        self.record(Act::new(Action::JobEnqueueMany, format!("{} jobs", made.len())).after(&after)).await?;
+        let act = Act::new(Action::JobEnqueueMany, format!("{} jobs", made.len())).after(&after);
+        self.record_if(!made.is_empty(), act).await?;
         let placed = |enqueued: Enqueued| Placed { enqueued, queued_at: since.get(&enqueued.id).copied() };
         Ok(results.into_iter().flatten().map(|result| result.map(placed)).collect())
     }
@@ -195,7 +191,8 @@ impl Acting {
     pub(super) async fn purge(&self, filter: &Filter, ids: &[Uuid]) -> Result<u64> {
         let purged = store::job::purge(&self.session, filter.tenant, ids).await?.unsigned_abs();
         let after = json!({"filter": filter.recorded(), "changed": purged, "ids": ids});
-        self.record(Act::new(Action::JobDeleteMany, format!("{} jobs", ids.len())).after(&after)).await?;
+        let act = Act::new(Action::JobDeleteMany, format!("{} jobs", ids.len())).after(&after);
+        self.record_if(purged > 0, act).await?;
         Ok(purged.into())
     }
 
@@ -204,7 +201,8 @@ impl Acting {
         let purged = store::job::purge_subject(&self.session, tenant, subject, most).await?.unsigned_abs();
         let filter = Filter::new(tenant).subject(subject.0, subject.1);
         let after = json!({"filter": filter.recorded(), "changed": purged});
-        self.record(Act::new(Action::JobDeleteMany, format!("{purged} jobs")).after(&after)).await?;
+        let act = Act::new(Action::JobDeleteMany, format!("{purged} jobs")).after(&after);
+        self.record_if(purged > 0, act).await?;
         Ok(purged.into())
     }
 

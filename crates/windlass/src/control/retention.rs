@@ -67,7 +67,9 @@ impl Acting {
         let before = self.own_rule(key, status).await?;
         store::retention::set(&self.session, self.reach.owner(), key, status, Some(keep_seconds)).await?;
         let rule = RetentionRule { definition_key: key.to_owned(), status: status.to_owned(), keep_seconds };
-        self.record(Act::new(Action::RetentionSet, key).before(&before).after(&rule)).await?;
+        let is_changed =
+            store::retention::has_written(&self.session, self.reach.owner(), key, status).await?;
+        self.record_if(is_changed, Act::new(Action::RetentionSet, key).before(&before).after(&rule)).await?;
         Ok(rule)
     }
 

@@ -66,7 +66,8 @@ pub struct Acting {
 }
 
 impl Acting {
-    /// Commits the transaction. If no operation recorded anything, it is rolled back with [`Error::Unrecorded`].
+    /// Commits the transaction. If no operation recorded anything, or noted that it changed nothing, it is rolled back with
+    /// [`Error::Unrecorded`].
     pub async fn commit(self) -> Result<()> {
         if !self.has_recorded.load(Ordering::Relaxed) {
             return Err(Error::Unrecorded);
@@ -92,7 +93,22 @@ impl Acting {
         Ok(())
     }
 
-    /// Notes that the statement of the operation wrote the entry itself.
+    /// The same if the action has changed something: what changes nothing is not recorded.
+    pub(in crate::control) async fn record_if(&self, is_changed: bool, act: Act) -> Result<()> {
+        if is_changed {
+            self.record(act).await?;
+        }
+        self.was_recorded();
+        Ok(())
+    }
+
+    /// The same for an action whose states before and after show whether it has changed something.
+    pub(in crate::control) async fn record_change(&self, act: Act) -> Result<()> {
+        self.record_if(act.before != act.after, act).await
+    }
+
+    /// Notes that there is nothing left to record: the statement of the operation wrote the entry itself, or changed
+    /// nothing.
     pub(in crate::control) fn was_recorded(&self) {
         self.has_recorded.store(true, Ordering::Relaxed);
     }

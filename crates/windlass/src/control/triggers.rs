@@ -76,6 +76,10 @@ impl Acting {
         let (now, zone) = store::trigger::now(&self.session, tenant).await?;
         let new = with_zone(merge::merged(&old.fields, &hidden::restored(&old, changes)?)?, zone);
         new.check()?;
+        if serde_json::to_value(&new).ok() == serde_json::to_value(&old.fields).ok() {
+            self.was_recorded(); // and its generation stays
+            return Ok(shown(old));
+        }
         let is_same = merge::same_times(&old.fields, &new);
         let times = if is_same {
             Times::Kept

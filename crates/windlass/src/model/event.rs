@@ -6,6 +6,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
+use crate::model::trace::is_traceparent;
 use crate::model::trigger::check_name;
 use crate::text::json::{self, JsonLimits};
 
@@ -97,6 +98,9 @@ impl NewEvent {
             if !text.as_ref().is_none_or(is_fine) {
                 return Err(Error::refused(field, "must have 1 to 500 bytes, none of them NUL"));
             }
+        }
+        if self.trace.as_deref().is_some_and(|trace| !is_traceparent(trace)) {
+            return Err(Error::refused("trace", "must be a W3C traceparent"));
         }
         let payload = self.payload.as_deref().map_err(Clone::clone)?;
         json::check(payload, &JsonLimits::default()).map_err(|refused| Error::json("payload", refused))?;

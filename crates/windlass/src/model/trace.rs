@@ -55,6 +55,11 @@ impl Trace {
     }
 }
 
+/// Whether a new job or event may have this traceparent. The SQL function `is_traceparent` checks the same.
+pub(crate) fn is_traceparent(text: &str) -> bool {
+    text.trim() == text && read(text).is_some()
+}
+
 /// `00-<32 hex>-<16 hex>-<2 hex>`; a zero id is invalid.
 fn read(text: &str) -> Option<(u128, u64, u8)> {
     let mut parts = text.trim().split('-');

@@ -78,6 +78,10 @@ impl WorkerEntry {
     pub(super) fn set(&mut self, known: KnownWorker) {
         *self.worker = Some(known);
     }
+
+    pub(super) fn forget(&mut self) {
+        *self.worker = None;
+    }
 }
 
 impl Drop for WorkerEntry {

@@ -61,6 +61,7 @@ impl Refusal<'_> {
             }
             "WL015" => Error::TooManyTriggers { most: detail() },
             "WL011" => Error::Changed { what: "definition" },
+            "WL017" => Error::Taken { what: "the job id" },
             "WL016" => Error::Locked { what: detail() },
             "WL021" => Error::Isolation { message: message() },
             "42501" => self.missing_role()?,
@@ -98,6 +99,8 @@ fn taken(constraint: &str) -> Option<&'static str> {
         "tenants_slug_unique" => Some("the slug"),
         "users_email_unique" => Some("the email address"),
         "job_definitions_key_unique" => Some("the definition's key"),
+        // The fast paths insert without a check: the key of a partition of the jobs.
+        job if job.starts_with("job_") && job.ends_with("_pkey") => Some("the job id"),
         _ => None,
     }
 }

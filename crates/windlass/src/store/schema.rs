@@ -54,6 +54,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     },
     Migration { version: 22, name: "ordering", sql: include_str!("../../migrations/0022_ordering.sql") },
     Migration { version: 23, name: "audit_acts", sql: include_str!("../../migrations/0023_audit_acts.sql") },
+    Migration { version: 24, name: "key_locks", sql: include_str!("../../migrations/0024_key_locks.sql") },
 ];
 
 /// A number that increases with every change of a file below, and their common checksum, which a test verifies. Two
@@ -125,6 +126,7 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/job/refuse_routed.sql"),
     include_str!("functions/job/start_deadline.sql"),
     include_str!("functions/job/refuse_options.sql"),
+    include_str!("functions/job/refuse_fields.sql"),
     include_str!("functions/job/retry.sql"),
     include_str!("functions/job/retry_as.sql"),
     include_str!("functions/job/route.sql"),

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::model::tenant::Tenant;
 
 pub(crate) const STATEMENTS: &[&Statement] =
-    &[&ENSURE, &BY_SLUG, &PURGE, &CLOCK, &VERSION, &PAUSE, &IS_APPLICATION];
+    &[&ENSURE, &BY_SLUG, &PURGE, &CLOCK, &VERSION, &PAUSE, &PAUSED, &IS_APPLICATION];
 
 static ENSURE: Statement = Statement {
     text: "select windlass.ensure_tenant($1, $2, $3)",
@@ -41,8 +41,15 @@ pub(crate) async fn purge(session: &Session, tenant: Uuid, most: i32) -> Result<
 static PAUSE: Statement =
     Statement { text: "select windlass.set_paused($1, $2)", types: &[Type::TEXT, Type::BOOL] };
 
-pub(crate) async fn set_paused(session: &Session, queue: &str, paused: bool) -> Result<()> {
-    session.query(&PAUSE, &[&queue, &paused]).await.map(drop)
+static PAUSED: Statement = Statement {
+    text: "select exists (select from windlass.queues q where q.name = $1 and q.xmin = pg_current_xact_id()::xid)",
+    types: &[Type::TEXT],
+};
+
+/// Returns whether that changed it: whether this transaction has written its row.
+pub(crate) async fn set_paused(session: &Session, queue: &str, paused: bool) -> Result<bool> {
+    session.query(&PAUSE, &[&queue, &paused]).await?;
+    Ok(session.query(&PAUSED, &[&queue]).await?[0].get(0))
 }
 
 static CLOCK: Statement = Statement { text: "select clock_timestamp()", types: &[] };

@@ -15,8 +15,9 @@ use crate::model::job::claimed::{Claimed, Fence};
 use crate::model::job::settle::Budget;
 use crate::model::record::CapableWorker;
 
-pub(crate) const STATEMENTS: &[&Statement] =
-    &[&REGISTER, &HEARTBEAT, &STOP, &DRAIN, &KNOWING, &WAITING, &LANES, &WITH_WORK, &CLAIM, &UNCLAIM];
+pub(crate) const STATEMENTS: &[&Statement] = &[
+    &REGISTER, &HEARTBEAT, &STOP, &DRAIN, &DRAINED, &KNOWING, &WAITING, &LANES, &WITH_WORK, &CLAIM, &UNCLAIM,
+];
 
 /// The registration of a worker.
 #[derive(Debug, Clone)]
@@ -86,8 +87,20 @@ pub(crate) async fn stop(db: &Database, worker: i32) -> Result<()> {
 static DRAIN: Statement =
     Statement { text: "select windlass.set_draining($1, $2)", types: &[Type::TEXT, Type::BOOL] };
 
-pub(crate) async fn set_draining(session: &Session, worker_id: &str, is_draining: bool) -> Result<bool> {
-    Ok(session.query(&DRAIN, &[&worker_id, &is_draining]).await?[0].get(0))
+static DRAINED: Statement = Statement {
+    text: "select exists (select from windlass.job_workers w where w.worker_id = $1 and w.xmin = pg_current_xact_id()::xid)",
+    types: &[Type::TEXT],
+};
+
+/// Returns whether that changed it: whether this transaction has written its row. None if there is no such worker.
+pub(crate) async fn set_draining(
+    session: &Session,
+    worker_id: &str,
+    is_draining: bool,
+) -> Result<Option<bool>> {
+    let is_found: bool = session.query(&DRAIN, &[&worker_id, &is_draining]).await?[0].get(0);
+    let is_changed = session.query(&DRAINED, &[&worker_id]).await?[0].get(0);
+    Ok(is_found.then_some(is_changed))
 }
 
 static KNOWING: Statement = Statement { text: include_str!("sql/worker/knowing.sql"), types: &[Type::TEXT] };

@@ -14,6 +14,7 @@ mod privileges;
 mod recorded;
 mod secrets;
 mod stock;
+mod unchanged;
 mod written;
 
 use std::time::Duration;

@@ -220,7 +220,8 @@ async fn a_single_job_is_claimed_like_one_of_a_batch() {
     let id = hand
         .enqueue(
             "'held', '{\"n\": 1.50}', dedupe_key => 'd', subject_type => 's', subject_id => '1', tags => array['a', 'b'],
-             correlation_id => 'c', trace => '00-1', max_attempts => 7, deadline => now() + interval '1 day'",
+             correlation_id => 'c', trace => '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
+             max_attempts => 7, deadline => now() + interval '1 day'",
         )
         .await;
     let fence = hand.claim_one().await;
@@ -259,19 +260,21 @@ async fn a_job_with_one_rare_column_is_claimed_alone_and_in_a_batch() {
         ("correlation_id", json!("c")),
         ("subject_type", json!("s")),
         ("subject_id", json!("1")),
-        ("trace", json!("00-1")),
+        ("trace", json!("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")),
         ("tags", json!(["a"])),
         ("parent_id", json!(Uuid::nil())),
         ("created_by", json!(Uuid::nil())),
     ] {
         let argument =
             if column == "tags" { "array['a']".to_owned() } else { format!("'{}'", value.as_str().unwrap()) };
+        // A subject always has an id.
+        let more = if column == "subject_type" { ", subject_id => '1'" } else { "" };
         for others in 0..2 {
             hand.client.batch_execute("begin").await.unwrap();
             for _ in 0..others {
                 hand.enqueue("'held'").await;
             }
-            let id = hand.enqueue(&format!("'held', {column} => {argument}")).await;
+            let id = hand.enqueue(&format!("'held', {column} => {argument}{more}")).await;
             let extra: Value =
                 hand.client.query_one(claim, &[&hand.worker, &Uuid::nil(), &id]).await.unwrap().get(0);
             assert_eq!(extra[column], value, "{column} beside {others} others");

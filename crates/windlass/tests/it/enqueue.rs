@@ -14,6 +14,8 @@ use windlass_testing::TestQueue;
 
 use crate::support::{assert_counts_are_exact, count, everything, job, status};
 
+const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_with_no_options_takes_every_default() {
     let queue = TestQueue::create().await;
@@ -63,7 +65,7 @@ async fn every_option_is_stored_and_returned() {
             .max_attempts(9)
             .deadline(deadline)
             .created_by(user)
-            .trace("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+            .trace(TRACE)
     };
     let (one, two) = (Uuid::now_v7(), Uuid::now_v7());
     assert_eq!(queue.enqueue(&full("a").id(one)).await.unwrap().id, one);
@@ -76,7 +78,7 @@ async fn every_option_is_stored_and_returned() {
             "priority": 7, "dedupe_key": format!("dedupe {key}"), "ordering_key": "account 7", "subject_type": "post",
             "subject_id": "12", "tags": ["red", "blue"], "correlation_id": "corr", "source": "event",
             "source_ref": "event 9", "max_attempts": 9, "created_by": user,
-            "trace": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"});
+            "trace": TRACE});
         for (column, value) in wanted.as_object().unwrap() {
             assert_eq!(&row[column], value, "{column}");
         }
@@ -90,7 +92,7 @@ async fn every_option_is_stored_and_returned() {
         .tag("t")
         .created_by(user)
         .correlation_id("c");
-    let plain = plain.source(Source::Schedule, Some("s".to_owned())).trace("t");
+    let plain = plain.source(Source::Schedule, Some("s".to_owned())).trace(TRACE);
     for id in [queue.enqueue(&plain).await.unwrap().id, queue.enqueue_many(&[plain]).await.unwrap()[0].id] {
         let row = job(&client, id).await;
         assert_eq!(
@@ -99,7 +101,7 @@ async fn every_option_is_stored_and_returned() {
         );
         assert_eq!(
             (&row["created_by"], &row["trace"], &row["source_ref"]),
-            (&json!(user), &json!("t"), &json!("s"))
+            (&json!(user), &json!(TRACE), &json!("s"))
         );
     }
 }

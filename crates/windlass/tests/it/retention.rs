@@ -273,3 +273,27 @@ async fn events_are_deleted_after_their_period_but_not_before_dispatch() {
     prune(&queue).await;
     assert_eq!((left(DEFAULT_TENANT).await, left(brief).await, left(held).await), (2, 0, 3));
 }
+
+/// such rules and holds protected nothing, and nothing deleted them.
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_and_holds_of_unknown_tenants_are_refused() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    for unknown in [Uuid::now_v7(), Uuid::nil()] {
+        for call in [
+            format!("windlass.set_retention('{unknown}', '*', 'failed', 60, false)"),
+            format!("windlass.set_retention('{unknown}', '*', 'failed', null, true)"),
+            format!("windlass.place_hold('{unknown}', null, null, null, 'case 12', 'counsel')"),
+        ] {
+            let error = client.query(&format!("select {call}"), &[]).await.unwrap_err();
+            let refused = error.as_db_error().unwrap();
+            assert_eq!(refused.code().code(), "WL003", "{call}");
+            assert_eq!(refused.message(), format!("tenant {unknown} not found"), "{call}");
+        }
+    }
+    let unknown = Uuid::now_v7();
+    let kept = queue.keep(unknown, None, State::Failed, Some(DAY), "a").await;
+    assert!(matches!(kept, Err(Error::TenantRefused { .. })), "{kept:?}");
+    let held = queue.hold(unknown, &HoldOn::Tenant, "case 12", "counsel").await;
+    assert!(matches!(held, Err(Error::TenantRefused { .. })), "{held:?}");
+}

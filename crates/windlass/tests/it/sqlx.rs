@@ -17,6 +17,8 @@ macro_rules! adapter_tests {
 
             use crate::support::{until, worker};
 
+            const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
             fn options(queue: &TestQueue) -> PgConnectOptions {
                 let config: tokio_postgres::Config = queue.url().parse().unwrap();
                 let [Host::Unix(socket)] = config.get_hosts() else { panic!("tests use the socket") };
@@ -98,7 +100,7 @@ macro_rules! adapter_tests {
                     .source(Source::Event, Some("e".into()))
                     .max_attempts(9)
                     .created_by(first.id)
-                    .trace("t");
+                    .trace(TRACE);
                 let enqueued = windlass::$adapter::enqueue_in(&mut connection, &job).await.unwrap();
                 assert_eq!((enqueued.state, enqueued.is_duplicate), (Some(State::Blocked), false));
                 let again = windlass::$adapter::enqueue_in(&mut connection, &job).await.unwrap();
@@ -110,7 +112,7 @@ macro_rules! adapter_tests {
                 let expected = json!({
                     "queue": "images", "priority": 7, "dedupe_key": "d", "ordering_key": "o",
                     "subject_type": "image", "subject_id": "1", "tags": ["red", "blue"], "correlation_id": "c",
-                    "source": "event", "source_ref": "e", "max_attempts": 9, "created_by": first.id, "trace": "t",
+                    "source": "event", "source_ref": "e", "max_attempts": 9, "created_by": first.id, "trace": TRACE,
                 });
                 for (field, value) in expected.as_object().unwrap() {
                     assert_eq!(&stored[field], value, "{field}");

@@ -1,5 +1,6 @@
 //! Deleting tenants: one that cannot be deleted does not block the others, and nothing is added to a deleted one.
 
+mod leftovers;
 mod purge;
 
 use uuid::Uuid;
@@ -203,4 +204,25 @@ async fn a_suspended_tenants_jobs_are_not_retried() {
     admin.query("select windlass.change_tenant($1, '{\"status\": \"active\"}')", &[&tenant]).await.unwrap();
     queue.retry(tenant, job, "somebody").await.unwrap();
     app.drop().await;
+}
+
+/// tenants are named by slug or by id, so the id of another tenant must not be a slug.
+#[tokio::test]
+async fn a_slug_is_not_the_text_of_an_id() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let (other, own) = (queue.tenant("other").await, queue.tenant("own").await);
+    for slug in [other.to_string(), other.simple().to_string(), Uuid::now_v7().to_string()] {
+        for call in [
+            format!("windlass.create_tenant('{{\"slug\": \"{slug}\", \"name\": \"n\"}}')"),
+            format!("windlass.change_tenant('{own}', '{{\"slug\": \"{slug}\"}}')"),
+            format!("windlass.ensure_tenant('{slug}', 'n', 1)"),
+        ] {
+            let error = client.query(&format!("select {call}"), &[]).await.unwrap_err();
+            let refused = error.as_db_error().unwrap();
+            assert_eq!((refused.code().code(), refused.column()), ("WL007", Some("slug")), "{call}");
+        }
+        let refused = queue.ensure_tenant(&slug, "n", 1).await.unwrap_err();
+        assert!(matches!(&refused, Error::Refused { field, .. } if field == "slug"), "{refused}");
+    }
 }

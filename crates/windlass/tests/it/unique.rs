@@ -227,12 +227,23 @@ async fn the_same_request_is_recognized_on_any_connection() {
         .idempotency_key("i")
         .delay(Duration::from_secs(90))
         .deadline("2999-01-01T00:00:00Z".parse().unwrap());
-    let first = queue.enqueue(&new.clone().trace("00-aa-bb-01").correlation_id("one")).await.unwrap();
+    let first = queue
+        .enqueue(
+            &new.clone()
+                .trace("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+                .correlation_id("one"),
+        )
+        .await
+        .unwrap();
     let settings =
         "set timezone = 'Asia/Kolkata'; set intervalstyle = 'iso_8601'; set datestyle = 'SQL, DMY'";
     hand.client.batch_execute(settings).await.unwrap();
-    let again =
-        windlass::enqueue_in(&hand.client, &new.trace("00-cc-dd-01").correlation_id("two")).await.unwrap();
+    let again = windlass::enqueue_in(
+        &hand.client,
+        &new.trace("00-4bf92f3577b34da6a3ce929d0e0e4737-00f067aa0ba902b8-01").correlation_id("two"),
+    )
+    .await
+    .unwrap();
     assert_eq!((again.id, again.is_duplicate, again.state), (first.id, true, Some(State::Scheduled)));
 }
 

@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
+use uuid::Uuid;
 use windlass::admin::{Fields, Tenant};
 
 use crate::api::schema;
@@ -238,11 +239,13 @@ fn check(
         first
             && slug.len() <= 63
             && letters.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-')
+            // Tenants are named by slug or by id.
+            && slug.replace('-', "").parse::<Uuid>().is_err()
     };
     if slug.is_some_and(|slug| !is_slug(slug)) {
         return Err(Problem::invalid(
             "/slug",
-            "must have 1 to 63 characters of a-z, 0-9, - and _, and start with a letter or digit",
+            "must have 1 to 63 characters of a-z, 0-9, - and _, start with a letter or digit, and not be a UUID",
         ));
     }
     if weight.is_some_and(|weight| !(1..=1000).contains(&weight)) {

@@ -189,7 +189,7 @@ pub(super) async fn perform(world: &World, action: Action) -> Option<String> {
             id.to_string()
         }
         Action::WorkerDrain | Action::WorkerResume => {
-            let id = world.worker().await;
+            let id = world.worker(action).await;
             let verb = if action == Action::WorkerDrain { "drain" } else { "resume" };
             post(&format!("/api/v1/admin/workers/{id}/{verb}"), json!({})).await;
             id

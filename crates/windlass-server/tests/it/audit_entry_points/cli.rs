@@ -104,7 +104,7 @@ pub(super) async fn perform(world: &World, to: &[String], action: Action) -> Opt
             id
         }
         Action::WorkerDrain | Action::WorkerResume => {
-            let id = world.worker().await;
+            let id = world.worker(action).await;
             does(&["workers", if action == Action::WorkerDrain { "drain" } else { "resume" }, &id]).await;
             id
         }

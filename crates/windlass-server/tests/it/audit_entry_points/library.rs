@@ -181,7 +181,7 @@ pub(super) async fn perform(world: &World, action: Action) -> Option<String> {
             id.to_string()
         }
         Action::WorkerDrain | Action::WorkerResume => {
-            let id = world.worker().await;
+            let id = world.worker(action).await;
             world.mark().await;
             assert!(queue.set_draining(&id, action == Action::WorkerDrain).await.unwrap());
             id

@@ -189,7 +189,7 @@ pub(super) async fn perform(world: &World, action: Action) -> Option<String> {
             id
         }
         Action::WorkerDrain | Action::WorkerResume => {
-            let id = world.worker().await;
+            let id = world.worker(action).await;
             let is_draining = if action == Action::WorkerDrain { "yes" } else { "no" };
             world.form("/ui/workers", &[("worker", &id), ("draining", is_draining)]).await;
             id

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
-use windlass::admin::{Actor, Reach};
+use windlass::admin::{Action, Actor, Reach};
 use windlass::events::NewEvent;
 use windlass::keeper::{Duty, Keeper, KeeperSettings};
 use windlass::schedule::NewTrigger;
@@ -202,12 +202,16 @@ impl World {
         (id_of(&made), link[link.find("/ui/").unwrap()..].to_owned())
     }
 
-    pub(super) async fn worker(&self) -> String {
+    /// A worker that the action changes.
+    pub(super) async fn worker(&self, action: Action) -> String {
         let worker = self.server.client(DEFAULT_TENANT, Role::Worker).await;
         let body = json!({"worker_id": new_name(), "definition_keys": ["a"]});
         let known = worker.post("/api/v1/worker/register", &body).await.expect(200);
         // The workers of all tenants are listed under such names.
-        format!("{}@{DEFAULT_TENANT}", known["worker_id"].as_str().unwrap())
+        let id = format!("{}@{DEFAULT_TENANT}", known["worker_id"].as_str().unwrap());
+        let drain = "update windlass.job_workers set is_draining = $2 where worker_id = $1";
+        self.database.execute(drain, &[&id, &(action == Action::WorkerResume)]).await.unwrap();
+        id
     }
 }
 

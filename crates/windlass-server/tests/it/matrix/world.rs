@@ -158,7 +158,7 @@ pub(crate) fn body(route: &Route, ids: &Ids) -> Value {
         (&Method::POST, "/api/v1/admin/jobs/definitions") => json!({"key": new}),
         (_, "/api/v1/admin/jobs/definitions/apply") => json!({"definitions": [{"key": new}]}),
         (&Method::PATCH, "/api/v1/admin/jobs/definitions/{definition_id}") => json!({"description": new}),
-        (&Method::POST, "/api/v1/admin/tenants") => json!({"name": "T", "slug": new}),
+        (&Method::POST, "/api/v1/admin/tenants") => json!({"name": "T", "slug": format!("t{new}")}),
         (&Method::PATCH, "/api/v1/admin/tenants/{tenant_id}") => json!({"name": new}),
         (_, "/api/v1/admin/limits/{tenant_id}") => json!({"max_queued": 4000}),
         (_, "/api/v1/admin/tokens") => json!({"name": "t", "role": "viewer"}),

@@ -87,7 +87,7 @@ impl Acting {
         let before = self.lock_member(tenant, user).await?;
         let member = store::account::set_member_role(&self.session, tenant, user, role).await?;
         let member = member.ok_or(Error::Unknown { what: "member" })?;
-        self.record(Act::new(Action::MemberRole, user).before(&before).after(&member)).await?;
+        self.record_change(Act::new(Action::MemberRole, user).before(&before).after(&member)).await?;
         Ok(member)
     }
 

@@ -32,7 +32,7 @@ impl Acting {
         let before = store::token::list(&self.session, Some(tenant), Some(id)).await?.pop();
         let revoked = store::token::revoke(&self.session, tenant, id).await?;
         let revoked = revoked.ok_or(Error::Unknown { what: "token" })?;
-        self.record(Act::new(Action::TokenRevoke, id).before(&before).after(&revoked)).await?;
+        self.record_change(Act::new(Action::TokenRevoke, id).before(&before).after(&revoked)).await?;
         Ok(revoked)
     }
 

@@ -3,6 +3,7 @@
 
 use super::NewJob;
 use crate::error::{Error, Result};
+use crate::model::trace::is_traceparent;
 
 const MAX_TEXT_LENGTH: usize = 500;
 const MAX_TAG_LENGTH: usize = 100;
@@ -28,6 +29,12 @@ impl NewJob {
             if let Some(text) = text {
                 check_text(field, text, MAX_TEXT_LENGTH)?;
             }
+        }
+        if options.subject_type.is_some() && options.subject_id.is_none() {
+            return Err(Error::refused("subject_id", "is required with subject_type"));
+        }
+        if options.trace.as_deref().is_some_and(|trace| !is_traceparent(trace)) {
+            return Err(Error::refused("trace", "must be a W3C traceparent"));
         }
         if options.delay.is_some_and(|delay| delay > Self::MAX_DELAY) {
             let seconds = Self::MAX_DELAY.as_secs();

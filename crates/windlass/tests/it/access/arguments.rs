@@ -155,6 +155,7 @@ fn text(function: &str, name: &str, about: &About) -> String {
     match (function, name) {
         (_, "source") => "manual".to_owned(),
         (_, "if_unmet") => "run".to_owned(),
+        (_, "trace") => "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned(),
         (_, "queue" | "queues") => "default".to_owned(),
         (_, "outcome") => "done".to_owned(),
         (_, "for_status") => "failed".to_owned(),

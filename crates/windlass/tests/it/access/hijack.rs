@@ -74,7 +74,7 @@ async fn shadowed_names_and_operators_are_never_used() {
                 "windlass.enqueue_routed('{tenant}', pg_catalog.gen_random_uuid(), {lane}, 3::pg_catalog.int2, '{{}}', null)"
             ),
             format!(
-                "windlass.enqueue_routed('{tenant}', pg_catalog.gen_random_uuid(), {lane}, 3::pg_catalog.int2, '{{}}', '{{\"trace\": \"t\"}}')"
+                "windlass.enqueue_routed('{tenant}', pg_catalog.gen_random_uuid(), {lane}, 3::pg_catalog.int2, '{{}}', '{{\"source_ref\": \"t\"}}')"
             ),
             format!("windlass.cancel('{tenant}', pg_catalog.gen_random_uuid())"),
             format!("windlass.retry('{tenant}', pg_catalog.gen_random_uuid(), 'me')"),

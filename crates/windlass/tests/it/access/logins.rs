@@ -105,7 +105,7 @@ async fn a_lane_is_not_a_way_around_its_definition() {
     client.execute("select set_config('windlass.tenant_id', $1, false)", &[&a.to_string()]).await.unwrap();
     let calls = [
         format!("enqueue_routed('{a}', gen_random_uuid(), {lane}, 3::smallint, '{{}}', null)"),
-        format!("enqueue_routed('{a}', gen_random_uuid(), {lane}, 3::smallint, '{{}}', '{{\"trace\": \"t\"}}')"),
+        format!("enqueue_routed('{a}', gen_random_uuid(), {lane}, 3::smallint, '{{}}', '{{\"source_ref\": \"t\"}}')"),
         format!("enqueue_alike('{a}', {lane}, 3::smallint, array[gen_random_uuid()], array['{{}}']::json[])"),
         format!(
             "enqueue_routed_many(array['{a}']::uuid[], array[gen_random_uuid()], array[{lane}], array[3]::smallint[], array[1],

@@ -45,30 +45,35 @@ async fn repeated_acts_of_one_transaction_have_a_row_each() {
 #[tokio::test]
 async fn no_statement_of_an_operator_leaves_an_act_without_a_row() {
     let queue = TestQueue::create().await;
+    let tenant = queue.tenant("a").await;
     let role = Login::create(&queue, "windlass_operator").await;
     let client = role.client().await;
     let login = format!("login:{}", role.name);
-    let pause = "select windlass.set_paused('q', true)";
+    // An act that changes something each time.
+    let set = format!(
+        "select windlass.set_retention('{tenant}', '*', 'failed', (random() * 1000000000)::bigint, false)"
+    );
+    let set = set.as_str();
     let record = format!(
-        "select windlass.record_audit('{INSTALLATION}', null, 'super_admin', null, null, 'queue.pause', 'q', 'done', null, null)"
+        "select windlass.record_audit('{tenant}', null, 'super_admin', null, null, 'retention.set', '*', 'done', null, null)"
     );
     let at_once = "set constraints all immediate";
     // The statements of a transaction, and the number of rows: one for each act, and for each row that describes no act.
     let attempts = [
-        (vec![pause, at_once, "set local windlass.recorded = ''", pause, pause], 3),
-        (vec![pause, "set local windlass.recorded = '1 2 3 4 5 6 7 8 9'", pause], 2),
-        (vec![pause, pause, pause, &record], 3),
-        (vec![&record, pause, pause], 3),
-        (vec![pause, &record, at_once, pause], 2),
-        (vec![pause, pause, &record, at_once, "set constraints all deferred", pause, &record], 3),
-        (vec![pause, "savepoint s", &record, at_once, "rollback to s"], 1),
+        (vec![set, at_once, "set local windlass.recorded = ''", set, set], 3),
+        (vec![set, "set local windlass.recorded = '1 2 3 4 5 6 7 8 9'", set], 2),
+        (vec![set, set, set, &record], 3),
+        (vec![&record, set, set], 3),
+        (vec![set, &record, at_once, set], 2),
+        (vec![set, set, &record, at_once, "set constraints all deferred", set, &record], 3),
+        (vec![set, "savepoint s", &record, at_once, "rollback to s"], 1),
     ];
     let mut after = 0;
     for (statements, expected) in attempts {
         rows(&queue, &mut after).await;
         client.batch_execute(&format!("begin; {}; commit", statements.join("; "))).await.unwrap();
         let found = rows(&queue, &mut after).await;
-        assert_eq!(found, vec![done("queue.pause", &login, "q"); expected], "{statements:?}");
+        assert_eq!(found, vec![done("retention.set", &login, "*"); expected], "{statements:?}");
     }
     let admin = queue.client().await;
     let others = "select count(*) from windlass.audit where actor = $1 and role <> $2 and role <> $2 || ' as super_admin'";
@@ -175,9 +180,11 @@ async fn what_an_operator_changes_with_sql_is_recorded_at_the_commit() {
         )
     };
     let pause = |record: &str| format!("begin; select windlass.set_paused('q', true); {record}; commit");
+    let resume = "update windlass.queues set is_paused = false";
     client.batch_execute(&pause(&record("q", "done"))).await.unwrap();
     assert_eq!(rows(&queue, &mut after).await, [done("queue.pause", &login, "q")]);
     for wrong in [record("q", "denied"), record("other", "done")] {
+        queue.client().await.batch_execute(resume).await.unwrap();
         client.batch_execute(&pause(&wrong)).await.unwrap();
         let found = rows(&queue, &mut after).await;
         assert_eq!((found.len(), &found[1]), (2, &done("queue.pause", &login, "q")), "{wrong}");
@@ -212,4 +219,47 @@ async fn what_an_operator_changes_with_the_library_is_recorded_once() {
     assert_eq!(rows(&queue, &mut after).await, wanted);
     drop(theirs);
     role.drop().await;
+}
+
+/// A-232: a superuser is a member of every role, also of the server's, which is trusted to record its acts.
+#[tokio::test]
+async fn what_a_superuser_changes_with_sql_is_recorded_with_the_login() {
+    let queue = TestQueue::create().await;
+    let tenant = queue.tenant("a").await;
+    let client = queue.client().await;
+    let name: String = client.query_one("select session_user::text", &[]).await.unwrap().get(0);
+    let is_superuser: bool = client
+        .query_one("select rolsuper from pg_roles where rolname = session_user", &[])
+        .await
+        .unwrap()
+        .get(0);
+    assert!(is_superuser);
+    let mut after = 0;
+    rows(&queue, &mut after).await;
+    let acts = [
+        ("windlass.set_paused('q', true)".to_owned(), "queue.pause", "q".to_owned()),
+        (
+            format!("windlass.set_retention('{tenant}', '*', 'failed', 60, false)"),
+            "retention.set",
+            "*".to_owned(),
+        ),
+        (format!("windlass.mark_tenant_deleting('{tenant}')"), "tenant.delete", tenant.to_string()),
+    ];
+    for role in ["none", "windlass_operator"] {
+        client.batch_execute(&format!("set role {role}")).await.unwrap();
+        for (act, action, target) in &acts {
+            client.batch_execute(&format!("select {act}")).await.unwrap();
+            let found = rows(&queue, &mut after).await;
+            assert_eq!(found, [done(action, &format!("login:{name}"), target)], "{role}: {act}");
+        }
+        let named = format!(
+            "select windlass.record_audit('{tenant}', 'user:ada', 'r', null, null, 'job.cancel', 'a', 'done', null, null)"
+        );
+        client.batch_execute(&named).await.unwrap();
+        let found = rows(&queue, &mut after).await;
+        assert_eq!(found, [done("job.cancel", &format!("login:{name} as user:ada"), "a")], "{role}");
+        let undo = "reset role; update windlass.queues set is_paused = false; delete from windlass.retention;
+            update windlass.tenants set status = 'active'";
+        client.batch_execute(undo).await.unwrap();
+    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use uuid::Uuid;
 use windlass::{Definition, Error, NewJob};
-use windlass_testing::TestQueue;
+use windlass_testing::{Login, TestQueue};
 
 use crate::support::{assert_counts_are_exact, everything, job};
 
@@ -86,4 +86,28 @@ async fn enqueue_many_takes_all_or_none() {
     assert_eq!(results.len(), 2500);
     assert_eq!(job(&client, results[1007].id).await["dedupe_key"], "1007", "results are in the given order");
     assert_counts_are_exact(&client).await;
+}
+
+/// an application can lock keys without a job and end the transaction. Nothing deleted these rows.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_were_locked_and_not_taken_are_released_at_the_commit() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    queue.define(&Definition::new("a")).await.unwrap();
+    queue.enqueue(&NewJob::new("a").dedupe_key("held")).await.unwrap();
+    let app = Login::create(&queue, "windlass_app").await;
+    let theirs = app.client().await;
+    let before = everything(&client).await;
+    let lock = "select windlass.lock_keys(null, array['i'], array['d', 'held'], array['o'], null)";
+    for transaction in [
+        lock.to_owned(),
+        format!("begin; {lock}; {lock}; commit"),
+        format!("begin; {lock}; set constraints all immediate; {lock}; commit"),
+        format!("begin; {lock}; select windlass.unlock_keys(null, array['i'], null, null); commit"),
+    ] {
+        theirs.batch_execute(&transaction).await.unwrap();
+        assert_eq!(everything(&client).await, before, "{transaction}");
+    }
+    drop(theirs);
+    app.drop().await;
 }

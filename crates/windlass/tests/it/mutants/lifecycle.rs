@@ -200,5 +200,5 @@ async fn a_barrier_of_another_cluster(queue: &TestQueue, hand: &Hand) -> Told {
 #[tokio::test]
 async fn a_barrier_that_is_trusted_after_a_restore_is_detected() {
     let (guard, instead) = ("least(t.purge_barrier,", "coalesce(t.purge_barrier,");
-    catches("purge_tenant", guard, instead, "a deletion waits forever", a_barrier_of_another_cluster).await;
+    catches("purge_step", guard, instead, "a deletion waits forever", a_barrier_of_another_cluster).await;
 }

@@ -55,3 +55,36 @@ async fn dependencies_are_read_by_their_tenant_and_new_ones_in_order() {
         }
     }
 }
+
+/// A-241: each step from one waiting job to the next read all dependencies.
+#[tokio::test]
+async fn a_retry_reads_each_job_behind_it_once() {
+    const BEHIND: u64 = 200;
+    for is_analyzed in [false, true] {
+        let queue = prepared().await;
+        let mut watch = Watch::open(queue.url()).await;
+        let ordered = "select id from windlass.enqueue('a', ordering_key => 'k')";
+        let first: Uuid = single(&watch.client, ordered).await;
+        let (worker, lanes) = (register(&watch.client).await, lanes(&watch.client).await);
+        let taken = claim(&watch.client, worker, &lanes, 1).await;
+        let failed = r#"{"outcome": 2, "next": 2, "failures": 1, "lost": 0, "snoozes": 0, "reason": "permanent", "error": "no"}"#;
+        assert_eq!(settle(&watch.client, &taken, Some(failed)).await, 1);
+        for _ in 0..BEHIND {
+            let _: Uuid = single(&watch.client, ordered).await;
+        }
+        if is_analyzed {
+            watch.client.batch_execute("analyze").await.unwrap();
+        }
+        watch.plans().await;
+        let retry =
+            format!("select answer from windlass.retry('{}', '{first}', 'me')", windlass::DEFAULT_TENANT);
+        let answer: String = single(&watch.client, &retry).await;
+        assert_eq!(answer, "queued");
+        let plans = watch.plans().await;
+        assert!(plans.iter().any(|plan| plan.query.contains("recursive behind")));
+        assert!(plans.iter().any(|plan| plan.query.contains("recursive chain")));
+        for plan in plans {
+            assert!(plan.rows_read("dependency") <= 2 * BEHIND + 10, "{is_analyzed}: {plan:#?}");
+        }
+    }
+}

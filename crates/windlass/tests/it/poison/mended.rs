@@ -108,3 +108,16 @@ async fn a_full_disk_during_a_release_fails_the_duty() {
     keeper(&queue).run_once(Duty::Unblock).await.unwrap();
     assert_eq!(status(&hand.client, waits).await, "queued");
 }
+
+/// retention keeps such jobs, because their artifacts are never forgotten, and says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_on_purge_that_cannot_run_is_shown() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held", "on_purge": "remove"})).await;
+    assert_shown(&queue, "held", "on_purge is remove, which does not exist").await;
+    hand.define(json!({"key": "remove", "is_active": false})).await;
+    assert_shown(&queue, "held", "on_purge is remove, which is not active").await;
+    hand.define(json!({"key": "remove", "is_active": true})).await;
+    assert!(set_aside(&queue).await.is_empty());
+}

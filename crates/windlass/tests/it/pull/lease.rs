@@ -245,3 +245,29 @@ async fn a_heartbeat_whose_caller_disconnects_delays_no_other() {
     tx.rollback().await.unwrap();
     pull.stop().await;
 }
+
+/// a claim marks its worker as present a few seconds later, which returned a worker to service that had signed off
+/// meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_signed_off_stays_so_until_its_next_claim() {
+    let (queue, pull) = start().await;
+    let client = queue.client().await;
+    let is_open = async || {
+        let open = "select count(*) from windlass.job_workers where worker_id = 'tester@pull' and stopped_at is null";
+        count(&client, open).await == 1
+    };
+    let claim_once = async || {
+        let once = claim(&["pulled"]).wait(Duration::ZERO);
+        assert!(pull.claim(&anyone(), once).await.unwrap().deliver().is_empty());
+    };
+    claim_once().await;
+    assert!(is_open().await);
+    assert!(pull.sign_off(&anyone(), Some("tester")).await.unwrap());
+    let touch = "select worker from windlass.pull_touch(array(select id from windlass.job_workers where worker_id = 'tester@pull'), 60)";
+    assert!(client.query(touch, &[]).await.unwrap().is_empty(), "it is not known any more");
+    assert!(!is_open().await);
+    claim_once().await;
+    assert!(is_open().await, "a later claim returns it to service");
+    assert_eq!(client.query(touch, &[]).await.unwrap().len(), 1);
+    pull.stop().await;
+}

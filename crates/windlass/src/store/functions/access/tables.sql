@@ -39,7 +39,7 @@ begin
   loop
     perform windlass.guard_table(name);
   end loop;
-  foreach name in array array['audit_due', 'audit_seals', 'audit_sealer', 'audit_heads',
+  foreach name in array array['key_lock', 'audit_due', 'audit_seals', 'audit_sealer', 'audit_heads',
       'users', 'members',
       'invitations', 'password_resets', 'api_tokens', 'sessions', 'request_keys', 'trouble', 'prune_passed', 'prune_again', 'dedupe',
       'idempotency', 'ordering', 'cancel_request', 'job_workers', 'gate'] loop

@@ -50,7 +50,8 @@ begin
   if not found or not windlass.may_reset(of_tenant, of_user) then
     return null;
   end if;
-  delete from windlass.password_resets r where r.expires_at <= clock_timestamp();
+  delete from windlass.password_resets r where r.user_id = any (array( -- links of all tenants: does not wait for one in use
+    select o.user_id from windlass.password_resets o where o.expires_at <= clock_timestamp() for update skip locked));
   insert into windlass.password_resets as r (user_id, by_tenant, secret_hash, created_by, expires_at)
     values (of_user, of_tenant, hash, windlass.actor_for(by_actor), clock_timestamp() + make_interval(secs => seconds))
     on conflict (user_id) do update set by_tenant = excluded.by_tenant, secret_hash = excluded.secret_hash,

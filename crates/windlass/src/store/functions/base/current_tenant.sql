@@ -16,10 +16,15 @@ create or replace function windlass.login_actor() returns text
 language sql stable
 return 'login:' || session_user;
 
--- Whether the login of the connection is the server's. No SET ROLE changes it.
+-- Whether the caller is the server. For most logins, no SET ROLE changes it. A superuser, and the creator of the roles, are members of
+-- every role, and what they do with SQL must be recorded with their login. So a superuser is the server only in a transaction that has
+-- taken a role of the server, as each request does; and from PostgreSQL 16 on, a member that may not take the role is not the server.
 create or replace function windlass.is_server() returns boolean
 language sql stable
-return pg_has_role(session_user, 'windlass_server', 'member');
+return case when exists (select from pg_roles r where r.rolname = session_user and r.rolsuper)
+  then windlass.caller() in ('windlass_server', 'windlass_admin')
+  else pg_has_role(session_user, 'windlass_server', case when current_setting('server_version_num')::integer >= 160000 then 'SET'
+    else 'MEMBER' end) end;
 
 -- Returns the actor for the audit trail. The server names its caller. Every other caller is recorded by its login, followed by the name
 -- that it gives, if any. Commands with a database URL give local:USER@LOGIN, which is accepted if the login is correct.
@@ -101,6 +106,19 @@ begin
   if windlass.current_tenant() is not null then
     raise exception '% belongs to all tenants: unset windlass.tenant_id', what
       using errcode = 'WL003', detail = windlass.current_tenant()::text;
+  end if;
+end
+$$;
+
+-- Refuses (WL003) a tenant that does not exist. It is not deleted before the transaction ends.
+create or replace function windlass.need_tenant(tenant uuid) returns void
+language plpgsql
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+begin
+  perform from windlass.tenants t where t.id = tenant for key share;
+  if not found then
+    raise exception 'tenant % not found', coalesce(tenant::text, 'null') using errcode = 'WL003', detail = coalesce(tenant::text, '');
   end if;
 end
 $$;

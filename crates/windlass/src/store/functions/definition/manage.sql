@@ -34,7 +34,7 @@ as $$
 #variable_conflict use_column
 declare
   its_key text;
-  was jsonb := windlass.shown_definition(of_id);
+  was jsonb;
 begin
   perform windlass.need_no_tenant('a definition');
   if jsonb_typeof(fields) is distinct from 'object' then
@@ -46,8 +46,11 @@ begin
   elsif expected is not null and windlass.shown_definition(of_id) ->> 'version' <> expected then
     raise exception 'the definition was changed' using errcode = 'WL011', detail = 'definition';
   end if;
+  was := windlass.shown_definition(of_id); -- of the locked row
   perform windlass.write_definition(fields || jsonb_build_object('key', its_key));
-  perform windlass.must_record(null, array['definition.change'], of_id::text, was, windlass.shown_definition(of_id));
+  if windlass.shown_definition(of_id) <> was then
+    perform windlass.must_record(null, array['definition.change'], of_id::text, was, windlass.shown_definition(of_id));
+  end if;
   return windlass.shown_definition(of_id);
 end
 $$;

@@ -94,7 +94,8 @@ begin
     end if;
     select q.id, q.is_duplicate into made
       from windlass.event e cross join lateral windlass.enqueue(dispatch_one.key, dispatch_one.payload, tenant, source => 'event',
-        source_ref => event::text, correlation_id => coalesce(e.correlation_id, event::text), trace => e.trace, job_id => job,
+        source_ref => event::text, correlation_id => coalesce(e.correlation_id, event::text),
+        trace => case when windlass.is_traceparent(e.trace) then e.trace end, job_id => job, -- an older event may have any text
         dedupe_key => case when window_seconds > 0 then dispatch_one.dedupe_key end,
         uniqueness => case when window_seconds > 0 then jsonb_build_object('window_seconds', window_seconds) end) q
      where e.tenant_id = tenant and e.id = event;

@@ -25,6 +25,8 @@ begin
     f (name, value) where octet_length(f.value) not between 1 and 500 limit 1;
   if found then
     raise exception '% must have 1 to 500 bytes', too_long using errcode = 'WL007', column = too_long;
+  elsif not windlass.is_traceparent(emit.trace) then
+    raise exception 'trace must be a W3C traceparent' using errcode = 'WL007', column = 'trace';
   end if;
   perform windlass.stay_durable();
   loop

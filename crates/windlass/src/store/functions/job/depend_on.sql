@@ -17,3 +17,23 @@ begin
     on conflict do nothing;
 end
 $$;
+
+-- Whether the tenant has a job with this id. With the same setting, for the same reason.
+create or replace function windlass.has_job(tenant uuid, job uuid) returns boolean
+language plpgsql
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+begin
+  return exists (select from windlass.job b where b.tenant_id = tenant and b.id = job);
+end
+$$;
+
+-- Refuses (WL017) the id of a job that exists.
+create or replace function windlass.refuse_taken_id(job uuid) returns void
+language plpgsql
+as $$
+begin
+  raise exception 'a job with the id % already exists', job using errcode = 'WL017', column = 'job_id', detail = job::text;
+end
+$$;

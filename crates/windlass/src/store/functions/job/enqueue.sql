@@ -39,6 +39,7 @@ declare
   attempts smallint;
   line_seq bigint;
   request bytea;
+  is_taken boolean := false;
 begin
   if not (windlass.is_list(enqueue.depends_on) and windlass.is_list(enqueue.tags)) then
     perform windlass.refuse_array(case when windlass.is_list(enqueue.tags) then 'depends_on' else 'tags' end);
@@ -55,6 +56,7 @@ begin
   perform windlass.refuse_instant('deadline', enqueue.deadline);
   if enqueue.job_id is not null then
     perform windlass.refuse_ids(array[enqueue.job_id]);
+    is_taken := windlass.has_job(tenant, enqueue.job_id);
   end if;
   if enqueue.delay not between interval '-3650 days' and interval '3650 days' then
     raise exception 'delay must be at most 3650 days' using errcode = 'WL007', column = 'delay';
@@ -64,7 +66,8 @@ begin
   perform windlass.lock_quota(tenant);
   select * into route from windlass.route(tenant, enqueue.definition_key, enqueue.queue, enqueue.priority);
   attempts := coalesce(enqueue.max_attempts, route.max_attempts);
-  id := coalesce(enqueue.job_id, windlass.uuid7());
+  -- With the id of an existing job, only a repetition under one of its keys is accepted; the other id is never stored.
+  id := case when is_taken then windlass.uuid7() else coalesce(enqueue.job_id, windlass.uuid7()) end;
   if starts_at <= at then
     starts_at := null;
   end if;
@@ -85,6 +88,8 @@ begin
       enqueue.dedupe_key, enqueue.idempotency_key, request, enqueue.ordering_key, enqueue.depends_on, enqueue.if_unmet) g;
   if is_duplicate then
     return;
+  elsif is_taken then
+    perform windlass.refuse_taken_id(enqueue.job_id);
   end if;
   -- Jobs that other jobs enqueue count too; otherwise a parent would bypass the quota. A parent that completes no
   -- longer counts at this point, so a chain of one job after another always fits.
@@ -95,7 +100,11 @@ begin
     values (tenant, id, at, route.lane, windlass.source_code(enqueue.source), attempts, line_seq, enqueue.payload, starts_at,
       enqueue.deadline, coalesce(starts_at, at) + make_interval(secs => route.start_deadline_seconds), enqueue.created_by,
         enqueue.parent_id, enqueue.source_ref, enqueue.dedupe_key, enqueue.ordering_key,
-      enqueue.correlation_id, enqueue.subject_type, enqueue.subject_id, enqueue.trace, enqueue.tags);
+      enqueue.correlation_id, enqueue.subject_type, enqueue.subject_id, enqueue.trace, enqueue.tags)
+    on conflict do nothing;
+  if not found then
+    perform windlass.refuse_taken_id(id); -- enqueued meanwhile
+  end if;
   if enqueue.job_id is not null and exists (select from windlass.dependency d where d.tenant_id = tenant
     and d.needs_job_id = enqueue.job_id) then
     -- The id of a deleted job: jobs that wait for it would wait for this one, which may wait for them.

@@ -10,7 +10,7 @@ begin
   perform windlass.enqueue(n.definition_key, coalesce(link -> 'payload', '{}'), tenant, n.queue, n.priority, n.scheduled_for, n.delay,
       n.dedupe_key, n.uniqueness, n.idempotency_key, n.ordering_key, n.depends_on, n.if_unmet, n.subject_type, n.subject_id,
       n.tags, coalesce(n.correlation_id, b.correlation_id), coalesce(n.source, 'system'), n.source_ref, n.max_attempts,
-      n.deadline, parent, n.created_by, coalesce(n.trace, b.trace), n.job_id)
+      n.deadline, parent, n.created_by, coalesce(n.trace, case when windlass.is_traceparent(b.trace) then b.trace end), n.job_id)
     from jsonb_to_record(link) n (definition_key text, queue text, priority integer, scheduled_for timestamptz,
       delay interval, dedupe_key text, uniqueness jsonb, idempotency_key text, ordering_key text, depends_on uuid[], if_unmet text,
       subject_type text, subject_id text, tags text[], correlation_id text, source text, source_ref text, max_attempts integer,

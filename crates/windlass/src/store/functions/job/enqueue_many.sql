@@ -38,6 +38,9 @@ begin
   if found then
     raise exception 'options has an unknown field %', quote_literal(unknown) using errcode = 'WL007', column = 'options';
   end if;
+  perform windlass.refuse_fields('options', options);
+  perform windlass.refuse_fields(format('each[%s]', e.ord), e.fields) from unnest(each) with ordinality e (fields, ord)
+    where e.fields is not null;
   locks := cardinality(payloads) > 1 and ('depends_on' = any (fields)
     or (select count(*) from unnest(fields) k where k in ('idempotency_key', 'dedupe_key', 'ordering_key')) > 1);
   if locks or cardinality(payloads) > 1 and fields && array['queue', 'priority'] then

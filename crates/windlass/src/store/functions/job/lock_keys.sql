@@ -5,7 +5,8 @@
 --
 -- A key without a row is locked by inserting one that no job holds: an idempotency key with an empty hash, a dedupe key
 -- that has expired, an ordering key whose last job does not exist. The jobs of the batch take these rows over;
--- unlock_keys deletes the others, before the commit.
+-- unlock_keys deletes the others. Applications can call this function, because the library does so with their login, and
+-- may not call unlock_keys: so the keys are stored in key_lock, and what is left of them is deleted at the commit.
 -- A dedupe key that a job holds is not locked, because the holder's end must not wait for the batch (see
 -- take_dedupe_key). It counts as held for the whole batch, even if it is released before its job's turn: taken then, it
 -- would be taken after ordering keys and bodies. So that take_dedupe_key knows, its holder is stored in a further row
@@ -67,11 +68,14 @@ begin
   if needs is not null then
     perform from windlass.job b where b.tenant_id = own and b.id = any (needs) order by b.id for key share;
   end if;
+  insert into windlass.key_lock (tenant_id, idempotency_keys, dedupe_keys, ordering_keys)
+    values (own, idempotency_keys, dedupe_keys, ordering_keys);
   perform set_config('windlass.keys_locked', 'on', true);
 end
 $$;
 
--- Deletes the rows that lock_keys inserted and that no job of the batch has taken.
+-- Deletes the rows that lock_keys inserted and that no job of the batch has taken. The tables contain no key_lock of
+-- another transaction.
 create or replace function windlass.unlock_keys(tenant uuid, idempotency_keys text[], dedupe_keys text[], ordering_keys text[])
 returns void
 language plpgsql security definer
@@ -80,26 +84,63 @@ as $$
 #variable_conflict use_column
 declare
   own constant uuid := windlass.tenant_for(unlock_keys.tenant);
-  nobody constant uuid := '00000000-0000-0000-0000-000000000000';
 begin
   if not (windlass.is_list(idempotency_keys) and windlass.is_list(dedupe_keys)
       and windlass.is_list(ordering_keys)) then
     perform windlass.refuse_array();
   end if;
+  perform windlass.release_keys(own, idempotency_keys, dedupe_keys, ordering_keys);
+  delete from windlass.key_lock k
+   where k.tenant_id = own and k.idempotency_keys is not distinct from nullif(windlass.keys_in_order(unlock_keys.idempotency_keys), '{}')
+     and k.dedupe_keys is not distinct from nullif(windlass.keys_in_order(unlock_keys.dedupe_keys), '{}')
+     and k.ordering_keys is not distinct from nullif(windlass.keys_in_order(unlock_keys.ordering_keys), '{}');
+  perform set_config('windlass.keys_locked', 'off', true);
+end
+$$;
+
+create or replace function windlass.release_keys(of_tenant uuid, idempotency_keys text[], dedupe_keys text[], ordering_keys text[])
+returns void
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  nobody constant uuid := '00000000-0000-0000-0000-000000000000';
+begin
   if idempotency_keys is not null then
     delete from windlass.idempotency i
-     where i.tenant_id = own and i.idempotency_key = any (idempotency_keys) and i.job_id = nobody and i.body_hash = ''::bytea;
+     where i.tenant_id = of_tenant and i.idempotency_key = any (idempotency_keys) and i.job_id = nobody and i.body_hash = ''::bytea;
   end if;
   if dedupe_keys is not null then
     delete from windlass.dedupe d
-     where d.tenant_id = own and d.dedupe_key = any (dedupe_keys) and d.job_id = nobody and d.until = '-infinity';
+     where d.tenant_id = of_tenant and d.dedupe_key = any (dedupe_keys) and d.job_id = nobody and d.until = '-infinity';
     delete from windlass.dedupe d
-     where d.tenant_id = own and d.dedupe_key = any (array(select windlass.key_note(k) from unnest(dedupe_keys) k));
+     where d.tenant_id = of_tenant and d.dedupe_key = any (array(select windlass.key_note(k) from unnest(dedupe_keys) k));
   end if;
   if ordering_keys is not null then
-    delete from windlass.ordering o where o.tenant_id = own and o.ordering_key = any (ordering_keys) and o.last_job_id = nobody;
+    delete from windlass.ordering o where o.tenant_id = of_tenant and o.ordering_key = any (ordering_keys) and o.last_job_id = nobody;
   end if;
-  perform set_config('windlass.keys_locked', 'off', true);
+end
+$$;
+
+-- Runs when the transaction commits, or earlier (SET CONSTRAINTS … IMMEDIATE), for each call of lock_keys.
+create or replace function windlass.end_key_lock() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+begin
+  delete from windlass.key_lock k where k.tenant_id = new.tenant_id and k.id = new.id;
+  if found then
+    perform windlass.release_keys(new.tenant_id, new.idempotency_keys, new.dedupe_keys, new.ordering_keys);
+  end if;
+  return null;
+end
+$$;
+do $$
+begin
+  if not exists (select from pg_trigger t where t.tgrelid = 'windlass.key_lock'::regclass and t.tgname = 'end_key_lock') then
+    create constraint trigger end_key_lock after insert on windlass.key_lock deferrable initially deferred
+      for each row execute function windlass.end_key_lock();
+  end if;
 end
 $$;
 

@@ -37,5 +37,16 @@ begin
   if found then
     raise exception '% must have 1 to 500 bytes', refused using errcode = 'WL007', column = refused;
   end if;
+  if texts[4] is not null and texts[5] is null then
+    raise exception 'subject_type has no subject_id' using errcode = 'WL007', column = 'subject_id';
+  end if;
+  if not windlass.is_traceparent(texts[8]) then
+    raise exception 'trace must be a W3C traceparent' using errcode = 'WL007', column = 'trace';
+  end if;
 end
 $$;
+
+-- The same rule in Rust is in trace.rs. Null for null.
+create or replace function windlass.is_traceparent(trace text) returns boolean
+language sql immutable
+return trace ~* '^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?$';

@@ -29,7 +29,8 @@ as $$
 #variable_conflict use_column
 begin
   perform windlass.tenant_for(of_tenant);
-  update windlass.members m set role = new_role, updated_at = now() where m.tenant_id = of_tenant and m.user_id = of_user;
+  update windlass.members m set role = new_role, updated_at = now()
+   where m.tenant_id = of_tenant and m.user_id = of_user and m.role is distinct from new_role;
   if found then
     perform windlass.must_record(of_tenant, array['member.role'], of_user::text, null, windlass.shown_member(of_tenant, of_user));
   end if;

@@ -1,6 +1,6 @@
 -- Ends the service of a pull worker at its own request. Returns whether it has ended: a worker that holds a job stays,
 -- because processes can share a name, and another one may be running the job. An unknown or stopped worker has ended.
--- The next claim of the worker reopens its row (see pull_touch).
+-- The next claim of the worker reopens its row (see pull_register).
 -- Lock: the worker's row, as pull_claim does, so that no job is claimed meanwhile. Hence the second read.
 create or replace function windlass.pull_stop(worker_id text) returns boolean
 language plpgsql security definer

@@ -1,5 +1,6 @@
 -- Marks pull workers as present, in one statement for all of them. Returns those that exist, and also every worker that
--- an operator drained.
+-- an operator drained. A worker that signed off is not marked and not returned: the request that the call is about may be
+-- older. Its next claim registers it again.
 -- Lock: the workers' rows, in order. One that an open transaction has locked, such as an operator's that drains it, is
 -- returned and not marked: the call serves the workers of all tenants. No keeper closes it meanwhile (see lost_jobs).
 create or replace function windlass.pull_touch(workers integer[], seconds integer)
@@ -11,7 +12,8 @@ as $$
 declare
   at timestamptz := clock_timestamp();
   locked integer[] := array(
-    select w.id from windlass.job_workers w where w.id = any (workers) order by w.id for no key update skip locked);
+    select w.id from windlass.job_workers w
+     where w.id = any (workers) and w.ended is distinct from 'stopped' order by w.id for no key update skip locked);
 begin
   if not windlass.is_list(workers) then
     perform windlass.refuse_array();
@@ -24,7 +26,8 @@ begin
       from unnest(locked) i (worker) left join held h on h.worker = i.worker
      where w.id = i.worker
     returning w.id, w.is_draining;
-  return query select w.id, w.is_draining from windlass.job_workers w where w.id = any (workers) and w.id <> all (locked);
+  return query select w.id, w.is_draining from windlass.job_workers w 
+    where w.id = any (workers) and w.id <> all (locked) and w.ended is distinct from 'stopped';
   return query select w.id, true from windlass.job_workers w where w.is_draining and w.stopped_at is null;
 end
 $$;

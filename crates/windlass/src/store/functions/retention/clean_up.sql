@@ -25,7 +25,8 @@ begin
       select q.id into cleanup from windlass.enqueue(item.on_purge,
         jsonb_build_object('job_id', item.job_id, 'definition_key', item.key, 'artifact', item.artifact),
         tenant, source => 'system', source_ref => item.job_id::text, parent_id => item.job_id,
-        subject_type => item.subject_type, subject_id => item.subject_id) q;
+        subject_type => case when item.subject_id is not null then item.subject_type end, -- an older job may have half a subject
+        subject_id => item.subject_id) q;
     exception when others then
       perform windlass.raise_server_trouble(sqlstate, sqlerrm);
       cleanup := '00000000-0000-0000-0000-000000000000';

@@ -14,6 +14,7 @@ begin
   perform windlass.need_read_committed();
   perform windlass.tenant_for(tenant);
   perform windlass.lock_gate(tenant, 'hold');
+  perform windlass.need_tenant(tenant);
   if (select count(*) from windlass.legal_hold h where h.tenant_id = tenant) >= 1000 then
     raise exception 'the tenant has 1000 legal holds; release some first' using errcode = 'WL005', column = 'reason';
   end if;

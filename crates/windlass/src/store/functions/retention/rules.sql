@@ -57,6 +57,7 @@ as $$
 #variable_conflict use_column
 begin
   perform windlass.tenant_for(tenant);
+  perform windlass.need_tenant(tenant);
   if coalesce(for_status not in ('succeeded', 'failed', 'dead_letter', 'canceled', 'event'), true) then
     raise exception 'status must be succeeded, failed, dead_letter, canceled or event' using errcode = 'WL007', column = 'status';
   elsif for_status = 'event' and for_key <> '*' then

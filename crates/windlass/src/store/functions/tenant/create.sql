@@ -16,6 +16,9 @@ begin
     perform windlass.tenant_for(coalesce((select t.id from windlass.tenants t where t.slug = $1), '00000000-0000-0000-0000-000000000000'));
   end if;
   select to_jsonb(t) - internal into was from windlass.tenants t where t.slug = $1;
+  if was is null then
+    perform windlass.refuse_tenant_fields(jsonb_build_object('slug', $1));
+  end if;
   insert into windlass.tenants as t (slug, name, weight) values ($1, $2, $3)
     on conflict (slug) do update set name = excluded.name, weight = excluded.weight, updated_at = now()
   returning t.id, to_jsonb(t) - internal into made, became;

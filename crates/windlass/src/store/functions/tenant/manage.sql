@@ -37,7 +37,7 @@ begin
     raise exception 'a tenant must be a JSON object' using errcode = 'WL007', column = 'fields';
   end if;
   select f.* into refused from jsonb_each(fields) f where not case f.key
-      when 'slug' then f.value #>> '{}' ~ '^[a-z0-9][a-z0-9_-]{0,62}$' and jsonb_typeof(f.value) = 'string'
+      when 'slug' then windlass.is_slug(f.value #>> '{}') and jsonb_typeof(f.value) = 'string'
       when 'name' then jsonb_typeof(f.value) = 'string' and octet_length(f.value #>> '{}') between 1 and 500
       when 'status' then f.value in ('"active"', '"suspended"', '"deleting"')
       when 'weight' then f.value = 'null' or windlass.is_whole(f.value, 1, 1000)
@@ -56,6 +56,11 @@ begin
 end
 $$;
 
+-- Tenants are named by slug or by id, so a slug must not be the text of an id, in any form that is read as one.
+create or replace function windlass.is_slug(slug text) returns boolean
+language sql immutable
+return slug ~ '^[a-z0-9][a-z0-9_-]{0,62}$' and replace(slug, '-', '') !~ '^[0-9a-f]{32}$';
+
 -- A tenant as the API returns it.
 create or replace function windlass.shown_tenant(of_id uuid) returns jsonb
 language sql stable security definer
@@ -65,9 +70,9 @@ as $$
 $$;
 
 -- Changes the given fields. A limit that is given as null is removed, or reset to its default if it has one. A tenant
--- that is being deleted stays so. Returns null if there is none. Waits at most three seconds for a transaction that has
--- locked the tenant's row, which an application can keep open: one that enqueued with a fixed snapshot (see
--- refuse_tenant), or under a quota.
+-- that is being deleted stays so. A tenant that is as requested keeps its time of change, and nothing is recorded.
+-- Returns null if there is none. Waits at most three seconds for a transaction that has locked the tenant's row, which an
+-- application can keep open: one that enqueued with a fixed snapshot (see refuse_tenant), or under a quota.
 create or replace function windlass.change_tenant(of_id uuid, fields jsonb) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -84,17 +89,18 @@ begin
   perform from windlass.tenants t where t.id = of_id for no key update;
   was := windlass.shown_tenant(of_id);
   update windlass.tenants t
-     set slug = n.slug, name = n.name, weight = n.weight, timezone = n.timezone, max_queued = n.max_queued, quota_room = null,
+     set slug = n.slug, name = n.name, weight = n.weight, timezone = n.timezone, max_queued = n.max_queued,
          max_running = n.max_running, requests_per_minute = n.requests_per_minute, max_lanes = coalesce(n.max_lanes, 1000),
-         max_queue_names = coalesce(n.max_queue_names, 200), max_triggers = coalesce(n.max_triggers, 1000), updated_at = now(),
+         max_queue_names = coalesce(n.max_queue_names, 200), max_triggers = coalesce(n.max_triggers, 1000),
          status = case when t.status = 'deleting' then t.status else n.status end
     from (select p.* from windlass.tenants o cross join lateral jsonb_populate_record(o, fields) p where o.id = of_id) n
    where t.id = of_id;
-  if found then
+  if windlass.shown_tenant(of_id) <> was then
+    update windlass.tenants t set quota_room = null, updated_at = now() where t.id = of_id;
     perform windlass.must_record(null, array['tenant.change', 'tenant.limits'], of_id::text, was, windlass.shown_tenant(of_id));
-  end if;
-  if fields ->> 'max_queued' is not null or fields ->> 'status' <> 'active' then
-    perform windlass.watch_tenants();
+    if fields ->> 'max_queued' is not null or fields ->> 'status' <> 'active' then
+      perform windlass.watch_tenants();
+    end if;
   end if;
   return windlass.shown_tenant(of_id);
 exception when lock_not_available then
@@ -115,11 +121,11 @@ begin
   if of_id = '00000000-0000-7000-8000-000000000001' then
     raise exception 'the default tenant cannot be deleted' using errcode = 'WL003', detail = of_id::text;
   end if;
-  update windlass.tenants t set status = 'deleting', updated_at = now() where t.id = of_id;
+  update windlass.tenants t set status = 'deleting', updated_at = now() where t.id = of_id and t.status <> 'deleting';
   if found then
     perform windlass.must_record(null, array['tenant.delete'], of_id::text, null, windlass.shown_tenant(of_id));
+    perform windlass.watch_tenants();
   end if;
-  perform windlass.watch_tenants();
   return windlass.shown_tenant(of_id);
 exception when lock_not_available then
   perform windlass.refuse_locked('the tenant');
@@ -157,10 +163,8 @@ begin
     return -1;
   end if;
   begin
-    select p.purged into purged from windlass.purge_tenant(tenant, most) p;
-  exception when lock_not_available then
-    null; -- an open transaction holds a lock: tried again at its next turn
-  when query_canceled or others then -- others does not include a timeout, which would roll back the tenant's turn
+    select p.purged into purged from windlass.purge_step(tenant, most) p;
+  exception when query_canceled or others then -- others does not include a timeout, which would roll back the tenant's turn
     raise warning 'the tenant % cannot be deleted: %', tenant, sqlerrm;
     blocked := sqlerrm;
   end;

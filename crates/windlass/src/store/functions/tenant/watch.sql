@@ -1,10 +1,11 @@
 -- Makes the fast paths check the tenant of each job (see enqueue_routed), from now on, even if this transaction rolls
--- back. Called after a tenant was suspended, marked as deleting, or given a quota.
+-- back. Called after a tenant was suspended, marked as deleting, or given a quota. The gate is shared: the caller holds
+-- it until commit, and changes of other tenants must not wait for that. Only unwatch_tenants excludes it.
 create or replace function windlass.watch_tenants() returns void
 language plpgsql
 as $$
 begin
-  perform windlass.lock_gate('00000000-0000-0000-0000-000000000000', 'tenants watched');
+  perform windlass.share_gate('00000000-0000-0000-0000-000000000000', 'tenants watched');
   perform setval('windlass.tenants_watched', 1);
 end
 $$;

@@ -6,7 +6,7 @@ as $$
 #variable_conflict use_column
 begin
   perform windlass.tenant_for(of_tenant);
-  update windlass.api_tokens t set revoked_at = coalesce(t.revoked_at, now()) where t.tenant_id = of_tenant and t.id = of_id;
+  update windlass.api_tokens t set revoked_at = now() where t.tenant_id = of_tenant and t.id = of_id and t.revoked_at is null;
   if found then
     perform windlass.must_record(of_tenant, array['token.revoke'], of_id, null, windlass.shown_token(of_tenant, of_id));
   end if;

@@ -23,6 +23,12 @@ as $$
     from windlass.job_definitions d cross join lateral windlass.definition_problem(to_jsonb(d)) p
    where p.field is not null
   union all
+  select 'definition', '00000000-0000-0000-0000-000000000000', d.key,
+         format('on_purge is %s, which %s: jobs with an artifact are not deleted', d.on_purge,
+           case when p.key is null then 'does not exist' else 'is not active' end), d.updated_at, 1
+    from windlass.job_definitions d left join windlass.job_definitions p on p.key = d.on_purge
+   where d.on_purge is not null and p.is_active is not true
+  union all
   select 'purge_tenants', t.id, t.id::text, 'the tenant is being deleted, and some of its data is under legal hold', t.updated_at, 1
     from windlass.tenants t where t.status = 'deleting' and exists (select from windlass.legal_hold h where h.tenant_id = t.id)
      and (windlass.current_tenant() is null or t.id = windlass.current_tenant())

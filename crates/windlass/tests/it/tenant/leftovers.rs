@@ -1,0 +1,94 @@
+//! No table keeps a row of a deleted tenant. The tables come from the catalog, so a new one is tested too.
+
+use windlass_testing::TestQueue;
+
+use super::{mark, purge_until};
+use crate::support::count;
+
+/// Tables that may name a deleted tenant, and why.
+const KEPT: &[(&str, &str)] = &[
+    ("audit", "records the deletion, and what happened before"),
+    ("audit_seals", "the chain of these records"),
+    ("audit_heads", "the end of that chain"),
+    ("audit_due", "has rows within a transaction only"),
+    ("key_lock", "has rows within a transaction only"),
+    ("legal_hold", "a tenant with a hold is not deleted"),
+];
+
+/// One row of the tenant in every table with a column for tenants, of one job, as far as they refer to jobs. Constraints are
+/// dropped: a check would refuse most of the values.
+const FILL: &str = "
+set session_replication_role = replica;
+do $fill$
+declare
+  to_fill record;
+begin
+  for to_fill in
+    select format('alter table %s drop constraint %I', k.conrelid::regclass, k.conname) as statement
+      from pg_constraint k join pg_class c on c.oid = k.conrelid
+     where k.contype = 'c' and c.relnamespace = 'windlass'::regnamespace and not c.relispartition
+    union all
+    select format('insert into windlass.%I (%s) overriding system value values (%s)', c.relname, string_agg(quote_ident(a.attname), ', '),
+             string_agg(case
+               when a.attname ~ 'tenant' then quote_literal('{tenant}')
+               when a.attname = 'needs_job_id' then 'gen_random_uuid()'
+               when a.attname = 'ids' then 'array[''{job}''::uuid]'
+               else case t.typname
+                 when 'uuid' then quote_literal('{job}') when 'bool' then 'false' when 'timestamptz' then 'now()'
+                 when 'json' then '''{}''' when 'jsonb' then '''{}''' when 'bytea' then '''x'''
+                 when '_text' then '''{}''' when 'text' then '''x''' else '''1''' end end, ', '))
+      from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+      join pg_type t on t.oid = a.atttypid
+     where c.relnamespace = 'windlass'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+       and c.relname <> all ({kept})
+       and exists (select from pg_attribute k where k.attrelid = c.oid and k.attname ~ 'tenant' and not k.attisdropped)
+       and not exists (select from pg_attribute k where k.attrelid = c.oid and k.attname = 'is_only')
+       and (a.attname ~ 'tenant' or a.attname in ('id', 'lane', 'seq', 'line_seq') or a.attnotnull and not a.atthasdef)
+     group by c.relname
+  loop
+    execute to_fill.statement;
+  end loop;
+end
+$fill$;
+set session_replication_role = origin;
+insert into windlass.job_workers (worker_id, hostname, version, lease_seconds, lease_expires_at, stopped_at)
+  values ('open@{tenant}', 'h', 'v', 1, now(), null), ('closed@{tenant}', 'h', 'v', 1, now(), now());
+insert into windlass.gate (of_id, purpose) values ('{tenant}', 'circle');
+insert into windlass.keeper_mark (duty, reached) values ('prune x y {tenant}', now())";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_table_keeps_a_row_of_a_deleted_tenant() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let tenant = queue.tenant("leaving").await;
+    let kept: Vec<&str> = KEPT.iter().map(|(table, _)| *table).collect();
+    let fill = FILL
+        .replace("{tenant}", &tenant.to_string())
+        .replace("{job}", "01900000-0000-7000-8000-000000000007")
+        .replace("{kept}", &format!("array['{}']", kept.join("', '")));
+    client.batch_execute(&fill).await.unwrap();
+    let tables = "select array_agg(c.relname::text order by 1) from pg_class c
+        where c.relnamespace = 'windlass'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition";
+    let tables: Vec<String> = client.query_one(tables, &[]).await.unwrap().get(0);
+    let naming = async || {
+        let mut naming = Vec::new();
+        for table in &tables {
+            let query =
+                format!("select count(*) from windlass.{table} r where strpos(r::text, '{tenant}') > 0");
+            if count(&client, &query).await > 0 {
+                naming.push(table.as_str());
+            }
+        }
+        naming
+    };
+    let filled = naming().await;
+    for table in ["job", "live", "pull_lease", "activity", "job_workers", "retention", "members", "sessions"]
+    {
+        assert!(filled.contains(&table), "{table} is not filled: {filled:?}");
+    }
+    assert!(filled.len() > 35, "{filled:?}");
+    mark(&queue, tenant).await;
+    purge_until(&queue, 0).await;
+    let left: Vec<&str> = naming().await.into_iter().filter(|table| !kept.contains(table)).collect();
+    assert!(left.is_empty(), "{left:?} have rows of a deleted tenant");
+}
