@@ -89,7 +89,7 @@ fn set(body: &mut Value, pointer: &str, value: Value) {
     *place = value;
 }
 
-/// what a parser says about a type of this program helps no caller.
+/// What a parser says about a type of this program helps no caller.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_field_of_the_wrong_type_is_named_in_plain_words_by_every_route() {
     let server =
