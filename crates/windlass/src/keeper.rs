@@ -343,10 +343,11 @@ impl Keeper {
         }
     }
 
-    /// Returns how long to pause before continuing with a backlog.
+    /// Returns how long to pause before continuing with a backlog: not longer than the lead lasts.
     fn respite(&self, duty: Duty, took: Duration) -> Duration {
         if duty == Duty::Prune {
-            took.mul_f64(1.0 / self.settings.prune_share.clamp(0.001, 1.0) - 1.0)
+            let rest = took.mul_f64(1.0 / self.settings.prune_share.clamp(0.001, 1.0) - 1.0);
+            rest.min(leader::MAX_LEAD.saturating_sub(PRUNE_ROUND))
         } else {
             Duration::ZERO
         }

@@ -16,6 +16,9 @@ use crate::store::database::Database;
 const LEASE: Duration = Duration::from_secs(5);
 /// How much later than the leader all others check.
 const BEHIND: Duration = Duration::from_millis(300);
+/// The longest time for which a holder can lead a duty in advance, half of the longest lease that the database accepts: a duty must not
+/// wait longer for a leader that is gone.
+pub(super) const MAX_LEAD: Duration = Duration::from_secs(300);
 
 /// Returns how old work must be before this holder does it.
 pub(super) async fn patience(database: &Database, duty: &'static str, holder: Uuid) -> Result<Duration> {
@@ -32,5 +35,6 @@ pub(super) async fn leads(
     at_least: Duration,
 ) -> Result<bool> {
     // A lease is written again only in its second half.
-    Ok(store::trigger::lead(database, duty, holder, at_least * 2).await?.is_some())
+    let lease = at_least.min(MAX_LEAD) * 2;
+    Ok(store::trigger::lead(database, duty, holder, lease).await?.is_some())
 }

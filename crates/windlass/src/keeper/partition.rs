@@ -8,7 +8,7 @@ use crate::store;
 use crate::store::database::Database;
 
 const WEEKS_AHEAD: i32 = 2;
-/// Between the steps of one partition, and before the next try after a lock was not available.
+/// Between the steps of a new partition, and before the next try after a lock for one was not available.
 const STEP: Duration = Duration::from_secs(1);
 
 pub(super) async fn run_once(database: &Database) -> Result<Round> {

@@ -51,6 +51,7 @@ async fn look(settings: &Settings) -> Result<Vec<Finding>> {
         facts.installed = ask::migrations(client).await?;
         facts.differences = differences(schema::CATALOG, &install::catalog(client).await?);
         facts.damage = ask::damage(client).await?;
+        facts.dependents = ask::dependents(client).await?;
         facts.tables = ask::tables(client).await?;
         // The schema of another release may lack what these read; that it is of another release is a separate finding.
         if facts.is_our_schema() {

@@ -23,6 +23,7 @@
 
 mod pending;
 mod print;
+mod replaced;
 mod roles;
 
 use std::time::{Duration, Instant};
@@ -174,6 +175,14 @@ async fn lock(client: &Client) -> Result<()> {
 async fn migrate_locked(client: &Client, before: &[Difference]) -> Result<Migrated> {
     client.batch_execute(AS_OWNER).await?;
     let mut migrated = Migrated::default();
+    let installed = client
+        .query_opt("select checksum, release from windlass.installed_functions", &[])
+        .await?
+        .map(|row| (row.get::<_, String>(0), row.get::<_, i32>(1)));
+    migrated.is_newer = installed.as_ref().is_some_and(|(_, theirs)| *theirs > revision());
+    if !migrated.is_newer {
+        replaced::set_aside(client).await?;
+    }
     for migration in schema::MIGRATIONS {
         let known: Option<String> = client
             .query_opt("select checksum from windlass.migration where version = $1", &[&migration.version])
@@ -188,11 +197,6 @@ async fn migrate_locked(client: &Client, before: &[Difference]) -> Result<Migrat
             }
         }
     }
-    let installed = client
-        .query_opt("select checksum, release from windlass.installed_functions", &[])
-        .await?
-        .map(|row| (row.get::<_, String>(0), row.get::<_, i32>(1)));
-    migrated.is_newer = installed.as_ref().is_some_and(|(_, theirs)| *theirs > revision());
     if migrated.is_newer {
         return Ok(migrated);
     }

@@ -13,6 +13,7 @@ use crate::model::record::Trouble;
 pub(crate) const STATEMENTS: &[&Statement] = &[
     &SERVER,
     &FOREIGN,
+    &DEPENDENTS,
     &HOLDERS,
     &MIGRATIONS,
     &DAMAGE,
@@ -25,6 +26,7 @@ pub(crate) const STATEMENTS: &[&Statement] = &[
 
 static SERVER: Statement = Statement { text: include_str!("sql/doctor/server.sql"), types: &[] };
 static FOREIGN: Statement = Statement { text: include_str!("sql/doctor/foreign.sql"), types: &[] };
+static DEPENDENTS: Statement = Statement { text: include_str!("sql/doctor/dependents.sql"), types: &[] };
 static HOLDERS: Statement = Statement { text: include_str!("sql/doctor/holders.sql"), types: &[] };
 static MIGRATIONS: Statement = Statement { text: include_str!("sql/doctor/migrations.sql"), types: &[] };
 static DAMAGE: Statement = Statement { text: include_str!("sql/doctor/damage.sql"), types: &[] };
@@ -69,6 +71,12 @@ pub(crate) async fn schema_contents(client: &Client) -> Result<Option<SchemaCont
         foreign_objects: row.get("foreign_objects"),
         objects: row.get("objects"),
     }))
+}
+
+/// Such as `view public.v depends on windlass.job_2026_w44`.
+pub(crate) async fn dependents(client: &Client) -> Result<Vec<String>> {
+    let rows = query_unnamed(client, &DEPENDENTS, &[]).await?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 
 pub(crate) async fn holders(client: &Client) -> Result<Vec<Holder>> {

@@ -99,6 +99,7 @@ fn taken(constraint: &str) -> Option<&'static str> {
         "tenants_slug_unique" => Some("the slug"),
         "users_email_unique" => Some("the email address"),
         "job_definitions_key_unique" => Some("the definition's key"),
+        "api_tokens_by_id" => Some("the token's id"),
         // The fast paths insert without a check: the key of a partition of the jobs.
         job if job.starts_with("job_") && job.ends_with("_pkey") => Some("the job id"),
         _ => None,

@@ -55,6 +55,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 22, name: "ordering", sql: include_str!("../../migrations/0022_ordering.sql") },
     Migration { version: 23, name: "audit_acts", sql: include_str!("../../migrations/0023_audit_acts.sql") },
     Migration { version: 24, name: "key_locks", sql: include_str!("../../migrations/0024_key_locks.sql") },
+    Migration { version: 25, name: "token_ids", sql: include_str!("../../migrations/0025_token_ids.sql") },
 ];
 
 /// A number that increases with every change of a file below, and their common checksum, which a test verifies. Two
@@ -151,6 +152,7 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/keeper/lost.sql"),
     include_str!("functions/keeper/partition_rows.sql"),
     include_str!("functions/keeper/partitions.sql"),
+    include_str!("functions/keeper/drop_partitions.sql"),
     include_str!("functions/keeper/promote.sql"),
     include_str!("functions/keeper/prune.sql"),
     include_str!("functions/keeper/prune_events.sql"),

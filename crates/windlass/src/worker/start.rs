@@ -164,10 +164,10 @@ impl WorkerBuilder {
         self
     }
 
-    /// Sets the lease: how long it holds its jobs after its last heartbeat (default 30 s), in whole seconds.
+    /// Sets the lease: how long it holds its jobs after its last heartbeat (default 30 s), in whole seconds, at most a day.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease = Duration::from_secs(lease.as_secs().max(1));
+        self.lease = Duration::from_secs(lease.as_secs().clamp(1, 86_400));
         self
     }
 

@@ -7,6 +7,7 @@ mod changes;
 mod hijack;
 mod hostile;
 mod installation;
+mod lasting;
 mod logins;
 mod matrix;
 mod nil;

@@ -20,6 +20,8 @@ pub(crate) struct DatabaseFacts {
     pub(crate) differences: Vec<Difference>,
     pub(crate) damage: Vec<Damage>,
     pub(crate) contents: Option<SchemaContents>,
+    /// Objects of others that depend on ours; the first ones.
+    pub(crate) dependents: Vec<String>,
     pub(crate) tables: Vec<TableFacts>,
     pub(crate) workers: Vec<WorkerFacts>,
     pub(crate) stuck: Vec<Stuck>,

@@ -323,6 +323,11 @@ fn stuck_one(stuck: &Stuck) -> Finding {
             format!("the deletion of a tenant is blocked: {}", stuck.name),
             "release its legal holds, or find the error in the keeper's log; other tenants are not affected",
         ),
+        "prune" => warning(
+            "retention",
+            format!("no retention rule was applied for {age}, and {jobs} are overdue"),
+            keeper,
+        ),
         "partition" => warning(
             "partitions",
             format!("the partition of next week (from {}) does not exist yet", stuck.name),

@@ -166,6 +166,9 @@ fn text(function: &str, name: &str, about: &About) -> String {
             about.job.to_string()
         }
         ("set_draining" | "pull_stop", "worker_id") => worker_name(about.tenant, "idle"),
+        ("retire_token", "successor") => about.done.to_string(),
+        ("lead", "of_duty") => "schedule".to_owned(),
+        ("answer_request", "with_key") => "unanswered".to_owned(),
         _ if name.contains("key") => "unserved".to_owned(),
         _ => "a".to_owned(),
     }

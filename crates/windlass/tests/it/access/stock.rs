@@ -47,7 +47,8 @@ const ROWS: &str = "
     insert into windlass.password_resets (user_id, by_tenant, secret_hash, created_by, expires_at)
       values (:job, :tenant, :hash_of_job, :mark, '2999-01-01Z');
     insert into windlass.api_tokens (tenant_id, id, kind, name, secret_hash, role, created_by)
-      values (:tenant, :job, 'api', :mark, :hash_of_job, 'viewer', :mark);
+      values (:tenant, :job, 'api', :mark, :hash_of_job, 'viewer', :mark),
+             (:tenant, :done, 'api', :mark, :hash_of_done, 'viewer', :mark);
     insert into windlass.invitations (tenant_id, id, email, role, secret_hash, created_by, expires_at)
       values (:tenant, :job, :mark || '@example.org', 'viewer', :hash_of_job, :mark, '2999-01-01Z'),
              (:tenant, :done, 'new-' || :mark || '@example.org', 'viewer', :hash_of_done, :mark, '2999-01-01Z');
@@ -63,7 +64,8 @@ const ROWS: &str = "
     insert into windlass.event_pending (tenant_id, event_id, seq) values (:tenant, :job, 0);
     insert into windlass.event_dispatch (tenant_id, event_id, trigger_id, outcome, reason) values (:tenant, :job, :job, 'failed', :mark);
     insert into windlass.request_keys (tenant_id, request_key, fingerprint, status, answer)
-      values (:tenant, 'unserved', :hash_of_job, 200, jsonb_build_object('text', :mark));
+      values (:tenant, 'unserved', :hash_of_job, 200, jsonb_build_object('text', :mark)),
+             (:tenant, 'unanswered', :hash_of_job, null, null);
     insert into windlass.pull_lease (tenant_id, job_id, attempt, token, worker, lease_seconds, expires_at, times_out_at)
       values (:tenant, :held, 1, :held, :held_by, 60, now() - interval '1 h', now() + interval '1 h');
     update windlass.job_workers set lease_expires_at = now() - interval '1 h' where id = :held_by;

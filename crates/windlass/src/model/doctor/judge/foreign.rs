@@ -1,12 +1,24 @@
 //! Whether the schema `windlass` is there and ours, and objects of other roles in it. Functions that run as `windlass_owner` have the schema in their search path, so
-//! they could run what another role put there.
+//! they could run what another role put there. Objects of others that depend on ours keep old partitions and functions from being dropped.
 
-use super::danger;
+use super::{danger, warning};
 use crate::model::doctor::Finding;
 use crate::model::doctor::facts::DatabaseFacts;
 
+/// One more than this was read if there are more.
+const MOST_SHOWN: usize = 20;
+
 pub(super) fn judge(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
     contents(facts, findings);
+    if !facts.dependents.is_empty() {
+        let shown: Vec<&str> = facts.dependents.iter().take(MOST_SHOWN).map(String::as_str).collect();
+        let more = if facts.dependents.len() > MOST_SHOWN { "; and more" } else { "" };
+        findings.push(warning(
+            "dependents",
+            format!("{}{more}: what something depends on cannot be dropped when it is old", shown.join("; ")),
+            "drop these objects, as their owner or as a superuser, or let them use the view `windlass.jobs`",
+        ));
+    }
     if !facts.server.has_schema {
         findings.push(danger(
             "schema",

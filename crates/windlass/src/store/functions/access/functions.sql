@@ -39,13 +39,13 @@ begin
             pending_events event_triggers dispatch_events hold_event_back note_trouble'),
           ('server admin operator',
            'enqueue_as enqueue_as_many cancel_as cancel_many_as retry_as retry_many_as purge purge_subject purge_tenant
-            record_audit record_audits verify_audit remember_request answer_request
+            record_audit record_audits verify_audit
             create_token tokens_of revoke_token retire_token heads_of verify_checkpoint shown_definition
             create_trigger update_trigger delete_trigger run_trigger retry_dispatch set_retention retention_progress place_hold release_hold
             ensure_tenant set_paused set_draining'),
           ('server', 'find_token find_user find_session find_invitation find_password_reset'), -- before the caller is known
           ('server admin',
-           'lock_member set_member_role members_of remove_member
+           'remember_request answer_request lock_member set_member_role members_of remove_member
             create_invitation invitations_of revoke_invitation accept_invitation accept_invitation_as_new
             change_password create_password_reset reset_password lock_link_creator
             create_session choose_tenant end_session'),

@@ -18,6 +18,9 @@ declare
   address text := lower(fields ->> 'email');
   made uuid;
 begin
+  if seconds not between 0 and 2592000 then
+    perform windlass.refuse_span('seconds', 0, 2592000);
+  end if;
   perform windlass.tenant_for(of_tenant);
   if not exists (select from windlass.tenants t where t.id = of_tenant and t.status <> 'deleting') then
     raise exception 'tenant % not found', of_tenant using errcode = 'WL003', detail = coalesce(of_tenant::text, '');

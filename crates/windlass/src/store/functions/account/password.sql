@@ -44,6 +44,9 @@ as $$
 declare
   made jsonb;
 begin
+  if seconds not between 0 and 2592000 then
+    perform windlass.refuse_span('seconds', 0, 2592000);
+  end if;
   perform windlass.need_read_committed();
   perform windlass.tenant_for(of_tenant);
   perform from windlass.users u where u.id = of_user for update;

@@ -12,8 +12,9 @@ set search_path = pg_catalog, windlass, pg_temp
 as $$
 begin
   if not windlass.is_server() then
-    insert into windlass.audit_due (tenant_id, actions, target, before, after, after_audit)
-      values (coalesce(for_tenant, windlass.current_tenant(), '00000000-0000-0000-0000-000000000000'), acts, of_target, was, became,
+    insert into windlass.audit_due (tenant_id, role, actions, target, before, after, after_audit)
+      values (coalesce(for_tenant, windlass.current_tenant(), '00000000-0000-0000-0000-000000000000'), windlass.caller(), acts, of_target,
+              was, became,
               coalesce((select max(a.id) from windlass.audit a where a.xid = pg_current_xact_id()), 0));
   end if;
 end
@@ -23,7 +24,7 @@ $$;
 -- commands of an operator who works on all tenants do. Each act has a row of its own: one that was written after it, and that no earlier
 -- act of the transaction uses. Nothing that the caller can change decides this: no setting, and neither does the moment at which this runs
 -- (SET CONSTRAINTS … IMMEDIATE), because a row from before an act never counts for it. Other transactions' rows of audit_due are not
--- visible: they are deleted before the commit.
+-- visible: they are deleted before the commit. The role is the one that acted, and not the one that commits.
 -- Index: audit_by_xid, audit_due_by_audit, audit_due_by_id.
 create or replace function windlass.record_due() returns trigger
 language plpgsql security definer
@@ -40,7 +41,7 @@ begin
    order by a.id limit 1;
   if not found then
     insert into windlass.audit (tenant_id, actor, role, action, target, before, after)
-      values (new.tenant_id, windlass.login_actor(), windlass.caller(), new.actions[1], new.target, new.before, new.after)
+      values (new.tenant_id, windlass.login_actor(), coalesce(new.role, windlass.caller()), new.actions[1], new.target, new.before, new.after)
       returning id into entry;
   end if;
   if exists (select from windlass.audit_due d where d.id > new.id) then

@@ -26,14 +26,24 @@ return case when exists (select from pg_roles r where r.rolname = session_user a
   else pg_has_role(session_user, 'windlass_server', case when current_setting('server_version_num')::integer >= 160000 then 'SET'
     else 'MEMBER' end) end;
 
+-- Whether the login of the connection is that of an operator or an admin. From PostgreSQL 16 on, who only administers a role is a
+-- member too, and is neither.
+create or replace function windlass.is_administrators() returns boolean
+language sql stable
+return case when current_setting('server_version_num')::integer >= 160000
+  then pg_has_role(session_user, 'windlass_operator', 'USAGE, SET') or pg_has_role(session_user, 'windlass_admin', 'USAGE, SET')
+  else pg_has_role(session_user, 'windlass_operator', 'MEMBER') or pg_has_role(session_user, 'windlass_admin', 'MEMBER') end;
+
 -- Returns the actor for the audit trail. The server names its caller. Every other caller is recorded by its login, followed by the name
--- that it gives, if any. Commands with a database URL give local:USER@LOGIN, which is accepted if the login is correct.
+-- that it gives, if any. Commands with a database URL give local:USER@LOGIN, which is accepted from a login that can administer, if it is
+-- its own name: an application cannot give its acts the name of a command.
 create or replace function windlass.actor_for(named text) returns text
 language sql stable
 return case
   when windlass.is_server() then coalesce(named, windlass.login_actor())
   when coalesce(btrim(named), '') = '' or named = windlass.login_actor() then windlass.login_actor()
-  when starts_with(named, 'local:') and right(named, length(session_user::text) + 1) = '@' || session_user then named
+  when starts_with(named, 'local:') and right(named, length(session_user::text) + 1) = '@' || session_user
+    and windlass.is_administrators() then named
   else windlass.login_actor() || ' as ' || named end;
 
 -- Returns the role for the audit trail. The server names the role of its caller. Every other caller is recorded by its database role,
@@ -46,14 +56,22 @@ return case
   else windlass.caller() || ' as ' || named end;
 
 -- Whether the caller may name any tenant if there is no current one: workers, keepers, the server, the admin and
--- operators may; an application may not.
+-- operators may; an application may not. From PostgreSQL 16 on, a member may have neither the privileges of a role nor the
+-- right to take it: whoever only administers it. No helper function and no subquery, because they are not inlined.
 create or replace function windlass.serves_all_tenants() returns boolean
 language sql stable
-return pg_has_role(windlass.caller()::name, 'windlass_worker', 'member')
-  or pg_has_role(windlass.caller()::name, 'windlass_keeper', 'member')
-  or pg_has_role(windlass.caller()::name, 'windlass_admin', 'member')
-  or pg_has_role(windlass.caller()::name, 'windlass_operator', 'member')
-  or pg_has_role(windlass.caller()::name, 'windlass_owner', 'member');
+return case when current_setting('server_version_num')::integer >= 160000 then
+       pg_has_role(windlass.caller()::name, 'windlass_worker', 'USAGE, SET')
+    or pg_has_role(windlass.caller()::name, 'windlass_keeper', 'USAGE, SET')
+    or pg_has_role(windlass.caller()::name, 'windlass_admin', 'USAGE, SET')
+    or pg_has_role(windlass.caller()::name, 'windlass_operator', 'USAGE, SET')
+    or pg_has_role(windlass.caller()::name, 'windlass_owner', 'USAGE, SET')
+  else
+       pg_has_role(windlass.caller()::name, 'windlass_worker', 'MEMBER')
+    or pg_has_role(windlass.caller()::name, 'windlass_keeper', 'MEMBER')
+    or pg_has_role(windlass.caller()::name, 'windlass_admin', 'MEMBER')
+    or pg_has_role(windlass.caller()::name, 'windlass_operator', 'MEMBER')
+    or pg_has_role(windlass.caller()::name, 'windlass_owner', 'MEMBER') end;
 
 -- The only rule about tenants; every function that takes a tenant calls it. Returns the tenant of the call: the named
 -- one, else the current one, else the default tenant. With a current tenant, no other tenant can be named. Without one,

@@ -14,6 +14,17 @@ begin
 end
 $$;
 
+-- Refuses (WL007) a lease or another duration of a caller. A function that takes one compares it with its limits first: what
+-- a caller leaves behind must end soon after the caller. Not a function that compares and refuses, see refuse_array.
+-- The test a_duration_without_end_is_refused_by_every_function calls each function with each of them.
+create or replace function windlass.refuse_span(field text, lowest bigint, highest bigint) returns void
+language plpgsql
+as $$
+begin
+  raise exception '% must be between % and %', field, lowest, highest using errcode = 'WL007', column = field;
+end
+$$;
+
 -- The instant, or the nearest one that every client can represent.
 create or replace function windlass.shown_instant(at timestamptz) returns timestamptz
 language sql immutable parallel safe

@@ -128,6 +128,9 @@ set search_path = pg_catalog, windlass, pg_temp
 as $$
 #variable_conflict use_column
 begin
+  if window_seconds not between 0 and 31622400 then
+    perform windlass.refuse_span('window_seconds', 0, 31622400);
+  end if;
   perform windlass.tenant_for(tenant);
   perform windlass.stay_durable();
   perform from windlass.event e where e.tenant_id = tenant and e.id = event for key share;

@@ -19,6 +19,11 @@ declare
   is_around boolean := false;
   turns integer;
 begin
+  if late_ms not between 0 and 3600000 then
+    perform windlass.refuse_span('late_ms', 0, 3600000);
+  elsif ring_ms not between 0 and 600000 then
+    perform windlass.refuse_span('ring_ms', 0, 600000);
+  end if;
   update windlass.event_pending p set retry_at = null
     from (select h.tenant_id, h.event_id from windlass.event_pending h where h.retry_at <= clock_timestamp()
            order by h.retry_at limit most for update skip locked) due
@@ -114,6 +119,7 @@ create or replace function windlass.hold_event_back(tenant uuid, event uuid, pro
 language sql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
+  select windlass.refuse_span('for_seconds', 0, 86400) where for_seconds not between 0 and 86400;
   select windlass.tenant_for(tenant);
   update windlass.event_pending p
      set problem = left(hold_event_back.problem, 500), retry_at = clock_timestamp() + make_interval(secs => for_seconds)

@@ -17,10 +17,14 @@ declare
   slot constant interval := make_interval(secs => slot_seconds);
   epoch constant timestamptz := 'epoch';
   most constant bigint := 1000000000000000;
-  upto timestamptz := date_bin(slot, clock_timestamp() - interval '2 seconds', epoch);
+  upto timestamptz;
   since timestamptz;
   written integer;
 begin
+  if slot_seconds not between 1 and 3600 then
+    perform windlass.refuse_span('slot_seconds', 1, 3600);
+  end if;
+  upto := date_bin(slot, clock_timestamp() - interval '2 seconds', epoch);
   if exists (select from windlass.keeper_mark m where m.duty = 'activity' and m.reached >= upto) or not windlass.try_gate('sample') then
     return 0;
   end if;

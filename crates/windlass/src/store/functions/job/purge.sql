@@ -147,17 +147,21 @@ begin
 end
 $$;
 
--- The same for an operator, with a row in the audit trail.
+-- The same for an operator, with a row in the audit trail. At most 1000 jobs, so that the row names each of them.
 create or replace function windlass.purge(tenant uuid, jobs uuid[], keep_promises boolean default false) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 declare
-  purged integer := windlass.purge_unaudited(tenant, jobs, keep_promises);
+  purged integer;
 begin
+  if cardinality(jobs) > 1000 then
+    raise exception 'jobs must have at most 1000 elements' using errcode = 'WL007', column = 'jobs';
+  end if;
+  purged := windlass.purge_unaudited(tenant, jobs, keep_promises);
   if purged > 0 then
     perform windlass.must_record(tenant, array['job.delete_many'], format('%s jobs', cardinality(jobs)), null,
-      jsonb_build_object('changed', purged, 'ids', to_jsonb(jobs[1:1000])));
+      jsonb_build_object('changed', purged, 'ids', to_jsonb(jobs)));
   end if;
   return purged;
 end

@@ -1,9 +1,7 @@
 -- Creates the partitions of bodies and history for this week and the next weeks_ahead, and drops past empty ones. One
 -- keeper at a time. A step that cannot be done now is left for the next round and does not block the others.
--- is_unfinished: call again soon, because there is a further step or a lock was not available. Weeks are UTC,
--- regardless of the session's time zone.
--- Lock order for a drop: the parent, then the partition, which is then checked again, because a job may have committed
--- into it. Waits for locks only briefly, because others queue behind it.
+-- is_unfinished: call again soon, because there is a further step, or a lock for a new partition was not available. Weeks are
+-- UTC, regardless of the session's time zone. Waits for locks only briefly, because others queue behind it.
 create or replace function windlass.maintain_partitions(weeks_ahead integer, out made integer, out dropped integer,
   out is_unfinished boolean)
 language plpgsql security definer
@@ -15,8 +13,6 @@ declare
   parent text;
   week timestamp;
   answer text;
-  part record;
-  is_empty boolean;
 begin
   made := 0;
   dropped := 0;
@@ -36,26 +32,7 @@ begin
       end if;
     end loop;
   end loop;
-  for part in
-    select c.relname, p.relname as parent from pg_inherits i join pg_class c on c.oid = i.inhrelid join pg_class p on p.oid = i.inhparent
-     where p.oid in ('windlass.job'::regclass, 'windlass.history'::regclass) and c.relname ~ '_w[0-9]{2}$'
-       and to_date(right(c.relname, 8), 'IYYY"_w"IW') + 7 < (now() at time zone 'UTC')::date
-  loop
-    execute format('select not exists (select from windlass.%I)', part.relname) into is_empty;
-    if is_empty then
-      begin
-        execute format('lock table only windlass.%I in access exclusive mode', part.parent);
-        execute format('lock table windlass.%I in access exclusive mode', part.relname);
-        execute format('select not exists (select from windlass.%I)', part.relname) into is_empty;
-        if is_empty then
-          execute format('drop table windlass.%I', part.relname);
-          dropped := dropped + 1;
-        end if;
-      exception when lock_not_available then
-        is_unfinished := true;
-      end;
-    end if;
-  end loop;
+  dropped := windlass.drop_old_partitions();
 end
 $$;
 

@@ -29,6 +29,10 @@ begin
   if not (windlass.is_list(lanes) and windlass.is_list(after_seqs) and windlass.is_list(counts)
       and windlass.is_list(workers) and windlass.is_list(lease_seconds) and windlass.is_list(tokens)) then
     perform windlass.refuse_array();
+  elsif seconds_present not between 0 and 86400 then
+    perform windlass.refuse_span('seconds_present', 0, 86400);
+  elsif not (1 <= all (lease_seconds) and 86400 >= all (lease_seconds)) then
+    perform windlass.refuse_span('lease_seconds', 1, 86400);
   end if;
   perform windlass.need_read_committed();
   locked := array(

@@ -17,6 +17,11 @@ declare
   at timestamptz;
   held record;
 begin
+  if seconds not between 1 and 86400 then
+    perform windlass.refuse_span('seconds', 1, 86400);
+  elsif seconds_present not between 0 and 86400 then
+    perform windlass.refuse_span('seconds_present', 0, 86400);
+  end if;
   if not windlass.is_list(log) then
     perform windlass.refuse_array();
   end if;

@@ -16,6 +16,9 @@ declare
   most constant integer := 1000;
   most_closed constant integer := 5000;
 begin
+  if seconds not between 1 and 86400 then
+    perform windlass.refuse_span('seconds', 1, 86400);
+  end if;
   if not (windlass.is_list(queues) and windlass.is_list(definition_keys)) then
     perform windlass.refuse_array(case when windlass.is_list(queues) then 'definition_keys' else 'queues' end);
   end if;

@@ -15,6 +15,9 @@ declare
     select w.id from windlass.job_workers w
      where w.id = any (workers) and w.ended is distinct from 'stopped' order by w.id for no key update skip locked);
 begin
+  if seconds not between 1 and 86400 then
+    perform windlass.refuse_span('seconds', 1, 86400);
+  end if;
   if not windlass.is_list(workers) then
     perform windlass.refuse_array();
   end if;

@@ -27,7 +27,7 @@ begin
 end
 $$;
 
--- Stores the response to a request with an Idempotency-Key.
+-- Stores the response to a request with an Idempotency-Key. A stored response is never changed.
 create or replace function windlass.answer_request(for_tenant uuid, with_key text, with_status integer, with_answer jsonb) returns void
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -36,6 +36,6 @@ as $$
 begin
   perform windlass.tenant_for(for_tenant);
   update windlass.request_keys k set status = with_status, answer = with_answer
-   where k.tenant_id = for_tenant and k.request_key = with_key;
+   where k.tenant_id = for_tenant and k.request_key = with_key and k.status is null and k.answer is null;
 end
 $$;

@@ -11,6 +11,9 @@ set search_path = pg_catalog, windlass, pg_temp
 as $$
 #variable_conflict use_column
 begin
+  if seconds not between 0 and 2592000 then
+    perform windlass.refuse_span('seconds', 0, 2592000);
+  end if;
   perform windlass.need_read_committed();
   if of_user is not null then
     perform from windlass.users u where u.id = of_user and u.is_active and u.password_hash = compared_hash for no key update;

@@ -1,6 +1,6 @@
 -- Stores a token. Only `hash` is kept of its secret. The nil tenant is the installation. Returns the token without the
--- hash. A tenant has at most 1000 valid tokens and 1000 that have ended: the oldest of those is deleted here, but stays
--- in the audit trail.
+-- hash. No other token of the installation has its id (api_tokens_by_id). A tenant has at most 1000 valid tokens and 1000
+-- that have ended: the oldest of those is deleted here, but stays in the audit trail.
 -- Lock: the gate `tokens` of the tenant, so that the limit is exact.
 create or replace function windlass.create_token(for_tenant uuid, token jsonb, hash bytea) returns jsonb
 language plpgsql security definer

@@ -1,7 +1,7 @@
 -- A token by its id, for authentication: before the tenant is known, hence a function. Records its use if the given
 -- secret (as a hash; null for a session that was started with it) matches, and at most once a minute, so that a busy
 -- token is not a hot row.
--- Index: api_tokens_by_id.
+-- Index: api_tokens_by_id, which is unique: no other token has this id.
 create or replace function windlass.find_token(of_id text, shown_hash bytea) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -22,7 +22,7 @@ begin
     into found_token
     from windlass.api_tokens t left join windlass.tenants n on n.id = t.tenant_id
    where t.id = of_id
-     and (n.id is not null or t.tenant_id = '00000000-0000-0000-0000-000000000000') limit 1;
+     and (n.id is not null or t.tenant_id = '00000000-0000-0000-0000-000000000000');
   return found_token;
 end
 $$;

@@ -15,14 +15,21 @@ end
 $$;
 
 -- The old half of a rotation: the token stays valid for the overlap and then ends, and refers to its successor. Null if
--- there is none that can be replaced. A second rotation of the same token is refused: rotate its successor.
+-- there is none that can be replaced. A second rotation of the same token is refused: rotate its successor. The successor
+-- is a token of the same tenant: the audit trail names the rotation by it.
 create or replace function windlass.retire_token(of_tenant uuid, of_id text, successor text, overlap_seconds integer) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 #variable_conflict use_column
 begin
+  if overlap_seconds not between 0 and 2592000 then
+    perform windlass.refuse_span('overlap_seconds', 0, 2592000);
+  end if;
   perform windlass.tenant_for(of_tenant);
+  if successor = of_id or not exists (select from windlass.api_tokens t where t.tenant_id = of_tenant and t.id = successor) then
+    raise exception 'the successor must be another token of the tenant' using errcode = 'WL005', column = 'successor';
+  end if;
   update windlass.api_tokens t
      set replaced_by = successor,
          expires_at = least(t.expires_at, clock_timestamp() + make_interval(secs => overlap_seconds))

@@ -23,6 +23,9 @@ declare
   turns uuid[];
   share integer;
 begin
+  if late_ms not between 0 and 3600000 then
+    perform windlass.refuse_span('late_ms', 0, 3600000);
+  end if;
   select count(*) >= most, array_agg(distinct t.tenant_id) into is_full, turns
     from (select t.tenant_id from windlass.job_triggers t where t.next_due_at <= late order by t.next_due_at limit most) t;
   if is_full then
@@ -62,7 +65,8 @@ as $$
 $$;
 
 -- Acquires or keeps the leadership of a duty. Returns the epoch while this holder leads, else null. Written only after
--- half of the lease, and never waits for a lock: a leader that hangs must not block the others.
+-- half of the lease, and never waits for a lock: a leader that hangs must not block the others. A lease is at most ten
+-- minutes, and a longer one that is stored has expired: a duty must not stop because of a login that is gone.
 create or replace function windlass.lead(of_duty text, by_holder uuid, lease_ms integer) returns bigint
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -72,12 +76,17 @@ declare
   held record;
   lease interval := make_interval(secs => lease_ms / 1000.0);
 begin
+  if lease_ms not between 1 and 600000 then
+    perform windlass.refuse_span('lease_ms', 1, 600000);
+  elsif coalesce(of_duty not in ('schedule', 'dispatch', 'prune'), true) then
+    raise exception 'the duty % has no leader', coalesce(quote_literal(of_duty), 'null') using errcode = 'WL007', column = 'of_duty';
+  end if;
   select l.holder, l.epoch, l.expires_at - clock_timestamp() as rest into held from windlass.leader l where l.duty = of_duty;
   if not found then
     insert into windlass.leader (duty, holder, expires_at) values (of_duty, by_holder, clock_timestamp() + lease) on conflict do nothing;
-  elsif held.holder = by_holder and held.rest > lease / 2 then
+  elsif held.holder = by_holder and held.rest > lease / 2 and held.rest <= interval '10 minutes' then
     return held.epoch;
-  elsif held.holder = by_holder or held.rest <= interval '0' then
+  elsif held.holder = by_holder or held.rest not between interval '1 us' and interval '10 minutes' then
     update windlass.leader l set holder = by_holder, expires_at = clock_timestamp() + lease,
            epoch = l.epoch + (l.holder <> by_holder)::integer
      where l.duty = (select s.duty from windlass.leader s where s.duty = of_duty and s.epoch = held.epoch for update skip locked);

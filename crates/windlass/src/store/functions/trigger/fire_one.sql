@@ -84,6 +84,8 @@ declare
 begin
   if not (windlass.is_list(dues) and windlass.is_list(jobs) and windlass.is_list(payloads)) then
     perform windlass.refuse_array();
+  elsif cardinality(jobs) > 1000 then -- so that the row of the audit trail names each of them
+    raise exception 'jobs must have at most 1000 elements' using errcode = 'WL007', column = 'jobs';
   end if;
   perform windlass.need_read_committed();
   perform windlass.tenant_for(tenant);
@@ -94,7 +96,7 @@ begin
     return;
   end if;
   perform windlass.must_record(tenant, array[case when is_now then 'trigger.run' else 'trigger.backfill' end], trigger::text, null,
-    jsonb_build_object('ids', to_jsonb(jobs[1:1000])));
+    jsonb_build_object('ids', to_jsonb(jobs)));
   for item in
     select coalesce(n.due, clock_timestamp()) as due, n.job, n.payload from unnest(dues, jobs, payloads) n (due, job, payload)
      where is_now or not exists (select from windlass.fire f where f.tenant_id = tenant and f.trigger_id = trigger and f.due_at = n.due

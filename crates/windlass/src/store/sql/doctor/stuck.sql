@@ -1,6 +1,7 @@
 -- Work that is overdue, one row per kind: duties of the keeper, and queued jobs that no live worker has a handler for.
 -- Reads only counters and small tables, and no body. Counters may be out of range: the doctor reports that. unknown
 -- run: a live worker last reported how many jobs it has, and holds more that it claimed at least a lease before that.
+-- prune: rules that should have been applied hours ago, if none was for an hour.
 select 'promote' as kind, '' as name, count(*) as jobs, coalesce(extract(epoch from clock_timestamp() - min(d.due_at))::bigint,
        0) as age_seconds
   from windlass.deferred d where d.due_at < clock_timestamp() - interval '30 s'
@@ -40,6 +41,11 @@ union all
 select 'paused', q.name, least(coalesce((select sum(c.queued) from windlass.job_counts c where c.queue = q.name), 0),
        9223372036854775807)::bigint, extract(epoch from clock_timestamp() - q.updated_at)::bigint
   from windlass.queues q where q.is_paused
+union all
+select 'prune', '', count(*), extract(epoch from clock_timestamp() - max(p.last_look))::bigint
+  from (select p.behind_seconds, max(p.looked_at) over () as last_look from windlass.retention_progress() p) p
+ where p.behind_seconds > 7200 and p.last_look < clock_timestamp() - interval '1 hour'
+having count(*) > 0
 union all
 select 'partition', to_char(w.week, 'YYYY-MM-DD'), 0, 0
   from (select date_trunc('week', now() at time zone 'UTC') + interval '1 week' as week) w
