@@ -149,6 +149,12 @@ pub enum Error {
         /// Its id.
         job: Uuid,
     },
+    /// The job cannot be retried: it would end without a run.
+    #[error("job {job} cannot be retried: its deadline has passed; enqueue a new job")]
+    DeadlinePassed {
+        /// Its id.
+        job: Uuid,
+    },
     /// A legal hold prevents the deletion.
     #[error("{what} is under legal hold")]
     Held {
@@ -218,8 +224,7 @@ pub enum Error {
         /// The oldest supported major version.
         oldest: i32,
     },
-    /// The isolation level of the transaction uses one snapshot throughout, so it cannot see changes that were
-    /// committed before it acquired a lock.
+    /// The transaction uses one snapshot throughout, so it cannot see changes committed before it acquired a lock.
     #[error("{message}")]
     Isolation {
         /// What was rejected.
@@ -359,8 +364,7 @@ impl Error {
         }
     }
 
-    /// Whether a lock timeout occurred while waiting for a row that another transaction holds. The transaction was
-    /// rolled back.
+    /// Whether a wait for a row of another transaction reached the lock timeout. The transaction was rolled back.
     pub(crate) fn is_lock_timeout(&self) -> bool {
         matches!(self, Self::Database(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE))
     }

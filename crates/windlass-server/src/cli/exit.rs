@@ -114,6 +114,7 @@ impl From<windlass::Error> for Failure {
             windlass::Error::MissingRole { .. } | windlass::Error::MigrationDenied { .. } => Exit::Denied,
             windlass::Error::UnknownJob { .. } => Exit::Missing,
             windlass::Error::NotFinished { .. }
+            | windlass::Error::DeadlinePassed { .. }
             | windlass::Error::DedupeSlotTaken { .. }
             | windlass::Error::Locked { .. }
             | windlass::Error::SchemaTaken { .. }
