@@ -134,12 +134,9 @@ impl Queue {
                 }
             }
         }
-        // Keys are locked in order, so that two batches cannot deadlock; see BatchKeys for jobs with several kinds.
-        guarded.sort_by_key(|&position| {
-            let options = &jobs[position].options;
-            let keys = (&options.idempotency_key, &options.dedupe_key, &options.ordering_key);
-            (options.tenant, keys, position)
-        });
+        // The jobs of a tenant stay in the given order. Tenants are locked in order, so that two batches cannot
+        // deadlock; see BatchKeys for their keys.
+        guarded.sort_by_key(|&position| jobs[position].options.tenant);
 
         if guarded.is_empty() && plain.len() <= CHUNK && !self.database().is_application() {
             store::enqueue::routed_many(&self.database().session().await?, &plain).await?;

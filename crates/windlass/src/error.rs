@@ -150,6 +150,12 @@ pub enum Error {
         /// Its id.
         job: Uuid,
     },
+    /// The job cannot be retried: it would end without a run.
+    #[error("job {job} cannot be retried: its deadline has passed; enqueue a new job")]
+    DeadlinePassed {
+        /// Its id.
+        job: Uuid,
+    },
     /// A legal hold prevents the deletion.
     #[error("{what} is under legal hold")]
     Held {
@@ -226,8 +232,7 @@ pub enum Error {
         /// The oldest supported major version.
         oldest: i32,
     },
-    /// The isolation level of the transaction uses one snapshot throughout, so it cannot see changes that were
-    /// committed before it acquired a lock.
+    /// The transaction uses one snapshot throughout, so it cannot see changes committed before it acquired a lock.
     #[error("{message}")]
     Isolation {
         /// What was rejected.

@@ -117,6 +117,7 @@ impl From<windlass::Error> for Failure {
             | windlass::Error::LoginRejected { .. } => Exit::Denied,
             windlass::Error::UnknownJob { .. } => Exit::Missing,
             windlass::Error::NotFinished { .. }
+            | windlass::Error::DeadlinePassed { .. }
             | windlass::Error::DedupeSlotTaken { .. }
             | windlass::Error::Locked { .. }
             | windlass::Error::Contended { .. }

@@ -276,6 +276,7 @@ impl From<Error> for Problem {
             | Error::RequestKeyTaken { .. }
             | Error::DedupeSlotTaken { .. }
             | Error::NotFinished { .. }
+            | Error::DeadlinePassed { .. }
             | Error::Held { .. }
             | Error::Taken { .. } => Self::of(ProblemKind::Conflict, text),
             Error::Changed { .. } => Self::of(ProblemKind::PreconditionFailed, text),

@@ -161,6 +161,36 @@ async fn many_are_enqueued_with_a_result_for_each() {
     drop(server);
 }
 
+/// jobs with one ordering key run in the order of the request, whatever their other keys are.
+#[tokio::test]
+async fn many_are_enqueued_in_the_order_of_the_request() {
+    let (_server, operator, _) = server().await;
+    let keyed = |key: &str| json!({"definition_key": "recompute-trained-tags", "ordering_key": "k", "dedupe_key": key});
+    let jobs = ["c", "a", "b"].map(keyed);
+    let response = operator.post("/api/v1/jobs/bulk", &json!({"jobs": jobs})).await.expect(200);
+    let statuses: Vec<&str> = response["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|result| result["job"]["status"].as_str().unwrap())
+        .collect();
+    assert_eq!(statuses, ["queued", "blocked", "blocked"], "{response}");
+}
+
+///
+#[tokio::test]
+async fn a_job_past_its_deadline_cannot_be_retried() {
+    let (_server, operator, _) = server().await;
+    let late = json!({"definition_key": "recompute-trained-tags", "deadline": "2026-01-01T00:00:00Z"});
+    let id = enqueue(&operator, late).await;
+    operator.post(&format!("/api/v1/jobs/{id}/cancel"), &json!({})).await.expect(200);
+    let refused =
+        operator.post(&format!("/api/v1/jobs/{id}/retry"), &json!({})).await.problem(409, "conflict");
+    assert!(refused["detail"].as_str().unwrap().contains("its deadline has passed"), "{refused}");
+    let many = operator.post("/api/v1/jobs/retry", &json!({"ids": [id]})).await.expect(200);
+    assert_eq!((&many["changed"], &many["results"][0]["outcome"]), (&json!(0), &json!("past_deadline")));
+}
+
 /// each of a thousand jobs waits for a hundred others.
 #[tokio::test]
 async fn the_dependencies_of_one_request_are_limited() {

@@ -163,6 +163,7 @@ pub(crate) fn read_retried(job: Uuid, outcome: &str, holder: Option<Uuid>) -> Re
         ("queued", _) => Ok(State::Queued),
         ("blocked", _) => Ok(State::Blocked),
         ("not_finished", _) => Err(Error::NotFinished { job }),
+        ("past_deadline", _) => Err(Error::DeadlinePassed { job }),
         ("duplicate", Some(holder)) => Err(Error::DedupeSlotTaken { job, holder }),
         _ => Err(Error::UnknownJob { job }),
     }

@@ -133,11 +133,6 @@ impl Acting {
         if !plain.is_empty() {
             store::enqueue::routed_many(&self.session, &plain).await?;
         }
-        // In the order of their keys, like every batch, to avoid deadlocks.
-        guarded.sort_by_key(|&position| {
-            let options = &jobs[position].job.options;
-            (&options.idempotency_key, &options.dedupe_key, &options.ordering_key, position)
-        });
         let keys = BatchKeys::of(guarded.iter().map(|&position| jobs[position].job));
         keys.lock(&self.session).await?;
         for position in guarded {

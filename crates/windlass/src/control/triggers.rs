@@ -33,6 +33,9 @@ const BATCH: usize = 100;
 const BATCH_BYTES: usize = 1 << 20;
 /// The maximum number of instants that one edit records as skipped.
 const MAX_MISSED: usize = 10_000;
+/// How often an edit is computed. A fire, or an instant that passes, can overtake the first computation; the trigger is
+/// locked from then on.
+const EDIT_TRIES: usize = 3;
 const MAX_PAGE: i64 = 500;
 const MAX_PREVIEWED: usize = 1000;
 const BUSY: Error = Error::Busy {
@@ -69,42 +72,49 @@ impl Acting {
         changes: &Map<String, Value>,
     ) -> Result<Trigger> {
         let tenant = self.reach.owner();
-        let old = known(&self.session, tenant, id).await?;
-        if seen.is_some_and(|seen| seen != old.generation) {
-            return Err(Error::Changed { what: "trigger" });
+        for _ in 0..EDIT_TRIES {
+            let old = known(&self.session, tenant, id).await?;
+            if seen.is_some_and(|seen| seen != old.generation) {
+                break;
+            }
+            let (now, zone) = store::trigger::now(&self.session, tenant).await?;
+            let new = with_zone(merge::merged(&old.fields, &hidden::restored(&old, changes)?)?, zone);
+            new.check()?;
+            if serde_json::to_value(&new).ok() == serde_json::to_value(&old.fields).ok() {
+                self.was_recorded(); // and its generation stays
+                return Ok(shown(old));
+            }
+            let is_same = merge::same_times(&old.fields, &new);
+            let times = if is_same {
+                Times::Kept
+            } else {
+                let why = if old.fields.is_enabled && new.is_enabled { "edited" } else { "paused" };
+                Times::Changed { next_due: first_due(&new, now)?, missed: undecided(&old, now), why }
+            };
+            if store::trigger::update(&self.session, &old, &new, times).await? {
+                let changed = known(&self.session, tenant, id).await.map(shown)?;
+                let act = Act::new(Action::TriggerUpdate, id).before(&shown(old)).after(&changed);
+                self.record(act).await?;
+                return Ok(changed);
+            }
         }
-        let (now, zone) = store::trigger::now(&self.session, tenant).await?;
-        let new = with_zone(merge::merged(&old.fields, &hidden::restored(&old, changes)?)?, zone);
-        new.check()?;
-        if serde_json::to_value(&new).ok() == serde_json::to_value(&old.fields).ok() {
-            self.was_recorded(); // and its generation stays
-            return Ok(shown(old));
-        }
-        let is_same = merge::same_times(&old.fields, &new);
-        let times = if is_same {
-            Times::Kept
-        } else {
-            let why = if old.fields.is_enabled && new.is_enabled { "edited" } else { "paused" };
-            Times::Changed { next_due: first_due(&new, now)?, missed: undecided(&old, now), why }
-        };
-        if !store::trigger::update(&self.session, &old, &new, times).await? {
-            return Err(Error::Changed { what: "trigger" });
-        }
-        let changed = known(&self.session, tenant, id).await.map(shown)?;
-        self.record(Act::new(Action::TriggerUpdate, id).before(&shown(old)).after(&changed)).await?;
-        Ok(changed)
+        Err(Error::Changed { what: "trigger" })
     }
 
     /// Deletes a trigger; its history stays visible. With `seen`, only if it still has that generation.
     pub async fn delete_trigger(&self, id: Uuid, seen: Option<i32>) -> Result<()> {
         let tenant = self.reach.owner();
-        let old = known(&self.session, tenant, id).await?;
-        let (now, _) = store::trigger::now(&self.session, tenant).await?;
-        let is_as_seen = seen.is_none_or(|seen| seen == old.generation);
-        if !is_as_seen || !store::trigger::delete(&self.session, &old, &undecided(&old, now)).await? {
-            return Err(Error::Changed { what: "trigger" });
+        for _ in 0..EDIT_TRIES {
+            let old = known(&self.session, tenant, id).await?;
+            if seen.is_some_and(|seen| seen != old.generation) {
+                break;
+            }
+            let (now, _) = store::trigger::now(&self.session, tenant).await?;
+            if store::trigger::delete(&self.session, &old, &undecided(&old, now)).await? {
+                return self.record(Act::new(Action::TriggerDelete, id).before(&shown(old))).await;
+            }
         }
-        self.record(Act::new(Action::TriggerDelete, id).before(&shown(old))).await
+        Err(Error::Changed { what: "trigger" })
     }
 
     /// Fires a trigger now, paused or not, if its overlap policy allows. `event` is the payload of a simulated event,

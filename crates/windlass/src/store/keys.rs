@@ -21,8 +21,8 @@ static UNLOCK: Statement = Statement {
     types: &[Type::UUID, Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::TEXT_ARRAY],
 };
 
-/// The keys and dependencies of the jobs of a batch, by tenant. Empty if the jobs have at most one kind of key: then it
-/// is enough to enqueue them in the order of their keys.
+/// The keys and dependencies of the jobs of a batch, by tenant. Empty if there is only one job, or no key: then there is
+/// nothing to lock before the jobs are enqueued, in the order of the caller.
 pub(crate) struct BatchKeys<'a>(BTreeMap<Option<Uuid>, TenantKeys<'a>>);
 
 #[derive(Default)]
@@ -31,6 +31,13 @@ struct TenantKeys<'a> {
     dedupe: Vec<&'a str>,
     ordering: Vec<&'a str>,
     needs: Vec<Uuid>,
+}
+
+impl TenantKeys<'_> {
+    fn is_empty(&self) -> bool {
+        let Self { idempotency, dedupe, ordering, needs } = self;
+        idempotency.is_empty() && dedupe.is_empty() && ordering.is_empty() && needs.is_empty()
+    }
 }
 
 impl<'a> BatchKeys<'a> {
@@ -46,14 +53,7 @@ impl<'a> BatchKeys<'a> {
             keys.needs.extend(&options.depends_on);
             count += 1;
         }
-        let has = |kind: fn(&TenantKeys<'a>) -> bool| usize::from(tenants.values().any(kind));
-        let kinds = has(|keys| !keys.idempotency.is_empty())
-            + has(|keys| !keys.dedupe.is_empty())
-            + has(|keys| !keys.ordering.is_empty())
-            + 2 * has(|keys| !keys.needs.is_empty());
-        if count < 2 || kinds < 2 {
-            tenants.clear();
-        }
+        tenants.retain(|_, keys| count > 1 && !keys.is_empty());
         Self(tenants)
     }
 

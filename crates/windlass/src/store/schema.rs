@@ -94,6 +94,7 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/trigger/due.sql"),
     include_str!("functions/trigger/fire.sql"),
     include_str!("functions/trigger/fire_one.sql"),
+    include_str!("functions/trigger/reopen.sql"),
     include_str!("functions/event/emit.sql"),
     include_str!("functions/event/pending.sql"),
     include_str!("functions/event/dispatch.sql"),

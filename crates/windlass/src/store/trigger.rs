@@ -42,7 +42,7 @@ pub(crate) async fn create(
 }
 
 static UPDATE: Statement = Statement {
-    text: "select windlass.update_trigger($1, $2, $3, $4, $5, $6, $7, $8)",
+    text: "select windlass.update_trigger($1, $2, $3, $4, $5, $6, $7, $8, $9)",
     types: &[
         Type::UUID,
         Type::UUID,
@@ -52,6 +52,7 @@ static UPDATE: Statement = Statement {
         Type::TIMESTAMPTZ,
         Type::TIMESTAMPTZ_ARRAY,
         Type::TEXT,
+        Type::TIMESTAMPTZ,
     ],
 };
 
@@ -61,7 +62,8 @@ pub(crate) enum Times {
     Changed { next_due: Option<Timestamp>, missed: Vec<Timestamp>, why: &'static str },
 }
 
-/// Returns whether the trigger still had the generation of `old`.
+/// Returns whether the trigger was still as in `old`: its generation and, if its times change, its next instant, which
+/// must not have passed since unless it is among the missed ones.
 pub(crate) async fn update(
     session: &Session,
     old: &Trigger,
@@ -74,19 +76,30 @@ pub(crate) async fn update(
     };
     let fields = text_of(fields)?;
     let fields = JsonText(&fields);
-    let params: [&(dyn ToSql + Sync); 8] =
-        [&old.tenant_id, &old.id, &old.generation, &fields, &changes, &next_due, &missed, &why];
+    let params: [&(dyn ToSql + Sync); 9] = [
+        &old.tenant_id,
+        &old.id,
+        &old.generation,
+        &fields,
+        &changes,
+        &next_due,
+        &missed,
+        &why,
+        &old.undecided_from,
+    ];
     Ok(session.query(&UPDATE, &params).await?[0].get::<_, Option<i32>>(0).is_some())
 }
 
 static DELETE: Statement = Statement {
-    text: "select windlass.delete_trigger($1, $2, $3, $4)",
-    types: &[Type::UUID, Type::UUID, Type::INT4, Type::TIMESTAMPTZ_ARRAY],
+    text: "select windlass.delete_trigger($1, $2, $3, $4, $5)",
+    types: &[Type::UUID, Type::UUID, Type::INT4, Type::TIMESTAMPTZ_ARRAY, Type::TIMESTAMPTZ],
 };
 
-/// Returns whether the trigger still had the generation of `old`.
+/// Returns whether the trigger was still as in `old`; see [`update`].
 pub(crate) async fn delete(session: &Session, old: &Trigger, missed: &[Timestamp]) -> Result<bool> {
-    Ok(session.query(&DELETE, &[&old.tenant_id, &old.id, &old.generation, &missed]).await?[0].get(0))
+    let params: [&(dyn ToSql + Sync); 5] =
+        [&old.tenant_id, &old.id, &old.generation, &missed, &old.undecided_from];
+    Ok(session.query(&DELETE, &params).await?[0].get(0))
 }
 
 static LIST: Statement = Statement {

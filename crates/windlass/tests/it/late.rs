@@ -1,11 +1,13 @@
 //! Jobs that are too late to start: the first process that finds them ends them, a claim or the keeper.
 
 use serde_json::json;
-use windlass::DEFAULT_TENANT;
 use windlass::keeper::Duty;
+use windlass::{DEFAULT_TENANT, Error};
 use windlass_testing::{TestQueue, eventually, until_waits_or_ends};
 
-use crate::support::{Hand, assert_counts_are_exact, attempts, count, ending, job, keeper, status};
+use crate::support::{
+    Hand, assert_counts_are_exact, attempts, count, ending, everything, job, keeper, status,
+};
 
 const PAST: &str = "deadline => clock_timestamp() - interval '1 s'";
 
@@ -63,6 +65,31 @@ async fn a_lone_job_that_is_late_is_failed_and_runs_when_an_operator_retries_it(
     assert_eq!(fence.job, late);
     assert!(hand.settle(&fence, None).await);
     assert_counts_are_exact(&hand.client).await;
+}
+
+/// it would end without a run.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_past_its_deadline_is_not_retried() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    let late = hand.enqueue(&format!("'held', {PAST}")).await;
+    let canceled = hand.enqueue(&format!("'held', delay => '1 h', {PAST}")).await;
+    hand.cancel(canceled).await;
+    assert!(hand.claim_all().await.is_empty());
+    for id in [late, canceled] {
+        let before = everything(&hand.client).await;
+        assert_eq!(hand.retry(id).await, "past_deadline");
+        let error = queue.retry(DEFAULT_TENANT, id, "ada").await.unwrap_err();
+        assert!(matches!(error, Error::DeadlinePassed { job } if job == id), "{error}");
+        let many = "select windlass.retry_many($1, array[$2::uuid], '{}', 'tester')";
+        let retried: i64 = hand.client.query_one(many, &[&DEFAULT_TENANT, &id]).await.unwrap().get(0);
+        assert_eq!(retried, 0);
+        assert_eq!(everything(&hand.client).await, before, "a rejected retry changes nothing");
+    }
+    let ahead = hand.enqueue("'held', deadline => now() + interval '1 hour'").await;
+    hand.cancel(ahead).await;
+    assert_eq!(hand.retry(ahead).await, "queued");
 }
 
 /// One that started in time may be queued again after its start deadline.

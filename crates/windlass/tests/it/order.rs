@@ -1,5 +1,6 @@
 //! Jobs that wait for other jobs: named ones, and earlier ones with the same ordering key.
 
+mod batch;
 mod canceled;
 mod circle;
 mod purged;

@@ -3,6 +3,7 @@
 mod edit;
 pub(crate) mod large;
 mod overlap;
+mod overtaken;
 mod race;
 
 use std::time::Duration;

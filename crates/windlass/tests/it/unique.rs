@@ -60,6 +60,29 @@ async fn a_window_is_held_for_its_time_regardless_of_the_job() {
     assert_eq!(count(&hand.client, "select count(*) from windlass.job").await, 2);
 }
 
+/// A-314, invariant 22: the retried job would be active without its key, and another one could take the key.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_is_rejected_while_the_window_of_another_job_holds_its_key() {
+    let (queue, hand) = start(Unique::Active).await;
+    let active = NewJob::new("held").dedupe_key("k");
+    let first = queue.enqueue(&active).await.unwrap().id;
+    hand.cancel(first).await;
+    let window = active.clone().unique(Unique::Window(Duration::from_secs(3600)));
+    let second = queue.enqueue(&window).await.unwrap().id;
+    hand.cancel(second).await;
+    let error = queue.retry(DEFAULT_TENANT, first, "ada").await.unwrap_err();
+    assert!(matches!(error, Error::DedupeSlotTaken { holder, .. } if holder == second), "{error}");
+    let many = "select windlass.retry_many($1, array[$2::uuid], '{}', 'tester')";
+    let retried: i64 = hand.client.query_one(many, &[&DEFAULT_TENANT, &first]).await.unwrap().get(0);
+    assert_eq!(retried, 0);
+    assert_eq!(hand.retry(second).await, "queued", "the holder of the window can be retried");
+    hand.cancel(second).await;
+    hand.client.batch_execute("update windlass.dedupe set until = clock_timestamp()").await.unwrap();
+    assert_eq!(hand.retry(first).await, "queued", "the window is over");
+    let third = queue.enqueue(&active).await.unwrap();
+    assert_eq!((third.id, third.is_duplicate), (first, true), "the retried job holds its key");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_forever_is_held_after_the_end_and_a_job_may_choose_its_own_policy() {
     let (queue, hand) = start(Unique::Forever).await;
@@ -216,6 +239,27 @@ async fn batches_in_opposite_key_order_do_not_deadlock() {
             assert_eq!(task.await.unwrap(), 40);
         }
         assert_eq!(count(&hand.client, "select count(*) from windlass.job").await, 40 * (round + 1));
+    }
+}
+
+/// A key that is free or held when a batch starts may be taken or free when it gets there.
+#[tokio::test(flavor = "multi_thread")]
+async fn batches_whose_keys_are_taken_and_expire_meanwhile_do_not_deadlock() {
+    let (queue, _hand) = start(Unique::Window(Duration::from_millis(10))).await;
+    let mut tasks = Vec::new();
+    for batch in 0..6_usize {
+        let client = queue.client().await;
+        tasks.push(tokio::spawn(async move {
+            for round in 0..15_usize {
+                let key = |n: usize| json!({"dedupe_key": format!("k{}", (n * (batch + 1) + round) % 11)});
+                let each: Vec<_> = (0..20).map(key).collect();
+                let many = "select * from windlass.enqueue_many('held', array_fill('{}'::jsonb, array[20]), each => $1)";
+                client.query(many, &[&each]).await.unwrap();
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
     }
 }
 

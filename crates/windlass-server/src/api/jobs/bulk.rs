@@ -50,8 +50,8 @@ pub(crate) struct BulkResponse {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct BulkResult {
     id: Uuid,
-    /// `canceled`, `requested`, `queued`, `blocked`, `deleted`; or, unchanged, `finished`, `not_finished`, `duplicate`, `missing`,
-    /// `matched` (dry run).
+    /// `canceled`, `requested`, `queued`, `blocked`, `deleted`; or, unchanged, `finished`, `not_finished`,
+    /// `past_deadline`, `duplicate`, `missing`, `matched` (dry run).
     #[schema(example = "canceled")]
     outcome: String,
 }

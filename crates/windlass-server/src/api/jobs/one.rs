@@ -103,7 +103,7 @@ pub(crate) async fn cancel(
 
 /// Retry a finished job
 #[utoipa::path(post, path = "/api/v1/jobs/{job_id}/retry", tag = "jobs", params(("job_id" = uuid::Uuid, Path)),
-    responses((status = 200, body = schema::Job), (status = 409, description = "The job has not ended, or another job holds its dedupe key")))]
+    responses((status = 200, body = schema::Job), (status = 409, description = "The job has not ended, its deadline has passed, or another job holds its dedupe key")))]
 pub(crate) async fn retry(
     State(app): State<App>,
     caller: Caller,

@@ -121,3 +121,20 @@ async fn enqueue_many_names_the_option_with_a_wrong_type_and_what_it_expects() {
     let call = "select * from windlass.enqueue_many('held', array['{}']::jsonb[], options => $1)";
     assert_eq!(hand.client.query(call, &[&fine]).await.unwrap().len(), 1);
 }
+
+/// A-315: 23 or 25 hours of a day on which the clocks of the session's time zone change. One of these delays ends after
+/// one change, whatever the day of the test is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delay_in_days_does_not_depend_on_the_time_zone_of_the_session() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    hand.client.batch_execute("set timezone = 'America/New_York'").await.unwrap();
+    for days in [100, 150, 200, 250, 300] {
+        let id = hand.enqueue(&format!("'held', delay => '{days} days'")).await;
+        let seconds = "select extract(epoch from d.due_at - b.created_at)::float8 from windlass.job b
+            join windlass.deferred d on d.job_id = b.id where b.id = $1";
+        let seconds: f64 = hand.client.query_one(seconds, &[&id]).await.unwrap().get(0);
+        assert_eq!(seconds, f64::from(days) * 86_400.0);
+    }
+}

@@ -4,6 +4,7 @@ use jiff::SignedDuration;
 use serde_json::json;
 use uuid::Uuid;
 use windlass::DEFAULT_TENANT;
+use windlass::keeper::Duty;
 use windlass::schedule::{Overlap, Trigger};
 use windlass_testing::TestQueue;
 
@@ -92,4 +93,60 @@ async fn a_changed_policy_applies_to_existing_jobs() {
         assert!(hand.settle(&fence, None).await);
     }
     assert!(pass_a_minute(&queue, &hand, &trigger, 47).await.is_some());
+}
+
+/// Two jobs of a trigger have ended, and the first one is retried.
+async fn with_a_retried_job(overlap: Overlap) -> (TestQueue, Hand, Trigger, Uuid) {
+    let (queue, hand, trigger) = with(overlap).await;
+    let first = pass_a_minute(&queue, &hand, &trigger, 50).await.unwrap();
+    let fence = hand.claim_one().await;
+    assert!(hand.settle(&fence, Some(crate::support::ending::failed())).await);
+    pass_a_minute(&queue, &hand, &trigger, 49).await.unwrap();
+    let fence = hand.claim_one().await;
+    assert!(hand.settle(&fence, None).await);
+    assert_eq!(hand.retry(first).await, "queued");
+    (queue, hand, trigger, first)
+}
+
+///
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retried_job_counts_as_not_ended() {
+    let (queue, hand, trigger, _) = with_a_retried_job(Overlap::Skip).await;
+    assert_eq!(pass_a_minute(&queue, &hand, &trigger, 48).await, None);
+    let fence = hand.claim_one().await;
+    assert!(hand.settle(&fence, None).await);
+    assert!(pass_a_minute(&queue, &hand, &trigger, 47).await.is_some());
+
+    let (queue, hand, trigger, _) = with_a_retried_job(Overlap::QueueOne).await;
+    let fence = hand.claim_one().await;
+    let next = pass_a_minute(&queue, &hand, &trigger, 48).await.unwrap();
+    assert_eq!(status(&hand.client, next).await, "blocked", "it waits for the retried one");
+    assert!(hand.settle(&fence, None).await);
+
+    let (queue, hand, trigger, first) = with_a_retried_job(Overlap::CancelRunning).await;
+    pass_a_minute(&queue, &hand, &trigger, 48).await.unwrap();
+    assert_eq!(status(&hand.client, first).await, "canceled");
+    let many = "select windlass.retry_many($1, array[$2::uuid], '{}', 'tester')";
+    let retried: i64 = hand.client.query_one(many, &[&DEFAULT_TENANT, &first]).await.unwrap().get(0);
+    assert_eq!(retried, 1);
+    pass_a_minute(&queue, &hand, &trigger, 47).await.unwrap();
+    assert_eq!(status(&hand.client, first).await, "canceled", "after a retry of many too");
+}
+
+/// whether the earlier job has ended is open until the retry commits.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trigger_does_not_fire_beside_an_open_retry_of_its_job() {
+    let (queue, hand, trigger) = with(Overlap::Skip).await;
+    let first = pass_a_minute(&queue, &hand, &trigger, 50).await.unwrap();
+    let fence = hand.claim_one().await;
+    assert!(hand.settle(&fence, None).await);
+    hand.client.batch_execute("update windlass.job_triggers set ends_at = null").await.unwrap();
+    look_back(&hand.client, &trigger, SignedDuration::from_mins(5)).await;
+    hand.client.batch_execute("begin").await.unwrap();
+    assert_eq!(hand.retry(first).await, "queued");
+    let moved = keeper(&queue).run_once(Duty::Schedule).await.unwrap().moved;
+    assert_eq!((moved, fires(&queue, &trigger).await.len()), (0, 1), "it is left for the next round");
+    hand.client.batch_execute("commit").await.unwrap();
+    let run = queue.run_trigger(DEFAULT_TENANT, trigger.id, None, "tester").await.unwrap();
+    assert_eq!((run.outcome.as_str(), run.reason.as_deref()), ("skipped", Some("overlap")));
 }

@@ -61,7 +61,8 @@ begin
   if enqueue.delay not between interval '-3650 days' and interval '3650 days' then
     raise exception 'delay must be at most 3650 days' using errcode = 'WL007', column = 'delay';
   end if;
-  starts_at := coalesce(at + enqueue.delay, enqueue.scheduled_for);
+  -- In seconds: a day of an interval has 23 to 25 hours in the time zone of a session.
+  starts_at := coalesce(at + make_interval(secs => extract(epoch from enqueue.delay)), enqueue.scheduled_for);
   perform windlass.stay_durable();
   perform windlass.lock_quota(tenant);
   select * into route from windlass.route(tenant, enqueue.definition_key, enqueue.queue, enqueue.priority);

@@ -2,8 +2,8 @@
 -- returned line_seq. `request` is the fingerprint of all parameters under an idempotency key. A duplicate of a purged
 -- job has no status: its key is kept longer than the job.
 -- Lock order: the idempotency row, the dedupe row (see take_dedupe_key), the ordering row, the bodies of the jobs that
--- it waits for (so that none is deleted before the dependency is visible). A batch with several kinds of keys locks
--- them before its first job (see lock_keys); others call in key order (invariants 21 to 24, 31).
+-- it waits for (so that none is deleted before the dependency is visible). A batch with keys locks them before its first
+-- job (see lock_keys; invariants 21 to 24, 31).
 create or replace function windlass.enqueue_guarded(
   tenant uuid, new_id uuid, at timestamptz, lane integer, max_attempts smallint, uniqueness jsonb,
   start_deadline_seconds integer, starts_at timestamptz, deadline timestamptz,

@@ -1,8 +1,8 @@
 -- Enqueues many jobs of one definition in the caller's transaction. `options` are the named arguments of
 -- windlass.enqueue as JSON, for all jobs; `each` contains further ones per job, null for none. Returns one row per
 -- payload, in order.
--- Lock order (decision 0020): new lanes in order, then keys. Jobs with one kind of key are processed in the order of
--- their keys. If there are several kinds, or dependencies, all are locked before the first job (see lock_keys).
+-- Jobs are enqueued in the given order: jobs with the same ordering key run in it, whatever their other keys are.
+-- Lock order (decision 0020): new lanes in order, then keys and dependencies, all before the first job (see lock_keys).
 create or replace function windlass.enqueue_many(
   definition_key text, payloads jsonb[], tenant_id uuid default null, options jsonb default '{}', each jsonb[] default null)
 returns table (ord integer, id uuid, status text, is_duplicate boolean)
@@ -41,8 +41,7 @@ begin
   perform windlass.refuse_fields('options', options);
   perform windlass.refuse_fields(format('each[%s]', e.ord), e.fields) from unnest(each) with ordinality e (fields, ord)
     where e.fields is not null;
-  locks := cardinality(payloads) > 1 and ('depends_on' = any (fields)
-    or (select count(*) from unnest(fields) k where k in ('idempotency_key', 'dedupe_key', 'ordering_key')) > 1);
+  locks := cardinality(payloads) > 1 and fields && array['idempotency_key', 'dedupe_key', 'ordering_key', 'depends_on'];
   if locks or cardinality(payloads) > 1 and fields && array['queue', 'priority'] then
     perform windlass.lock_quota(windlass.tenant_for(enqueue_many.tenant_id));
     perform windlass.route(windlass.tenant_for(enqueue_many.tenant_id), enqueue_many.definition_key, l.queue, l.priority)
@@ -67,8 +66,7 @@ begin
                idempotency_key text, ordering_key text, depends_on uuid[], if_unmet text, subject_type text, subject_id text,
                tags text[], correlation_id text, source text, source_ref text, max_attempts integer, deadline timestamptz,
                parent_id uuid, created_by uuid, trace text)
-             order by o.idempotency_key collate "C" nulls first, o.dedupe_key collate "C" nulls first,
-                      o.ordering_key collate "C" nulls first, p.ord offset 0) n
+             order by p.ord offset 0) n
       cross join lateral windlass.enqueue(enqueue_many.definition_key, n.payload, enqueue_many.tenant_id, n.queue, n.priority,
         n.scheduled_for, n.delay, n.dedupe_key, n.uniqueness, n.idempotency_key, n.ordering_key, n.depends_on, n.if_unmet,
         n.subject_type, n.subject_id, n.tags, n.correlation_id, coalesce(n.source, 'manual'), n.source_ref, n.max_attempts,

@@ -1,5 +1,5 @@
 -- Whether a queued job must not start any more: its instant in `expiry` has passed, and the keeper has not processed it
--- yet. An operator's retry of an expired job finds no such row, so the job runs.
+-- yet. An operator's retry deletes the row of a start deadline, so the job runs.
 create or replace function windlass.is_late(tenant uuid, job uuid, attempts_so_far integer, at timestamptz) returns boolean
 language sql stable
 as $$

@@ -1,7 +1,7 @@
 -- Locks the keys of a batch before its first job takes one, in the lock order of decision 0020: the tenant's row if it
 -- has a quota; idempotency keys, dedupe keys and ordering keys, each kind in byte order; then the bodies of `needs` and
--- of the last jobs of the ordering keys, by id. A batch that takes the keys job by job takes a key of the first kind
--- after one of the second, and deadlocks with a job that has both. Keys that enqueue refuses are left to it.
+-- of the last jobs of the ordering keys, by id. A batch that takes the keys job by job, in the order of the caller, takes
+-- them in another order than the next batch, and deadlocks with it. Keys that enqueue refuses are left to it.
 --
 -- A key without a row is locked by inserting one that no job holds: an idempotency key with an empty hash, a dedupe key
 -- that has expired, an ordering key whose last job does not exist. The jobs of the batch take these rows over;
@@ -11,6 +11,7 @@
 -- take_dedupe_key). It counts as held for the whole batch, even if it is released before its job's turn: taken then, it
 -- would be taken after ordering keys and bodies. So that take_dedupe_key knows, its holder is stored in a further row
 -- (see key_note), which unlock_keys deletes too. Not with a fixed snapshot, which may show a holder that ended long ago.
+-- Dedupe keys are locked one by one: others take and release them while this call waits for the previous ones.
 -- Index: the primary keys.
 create or replace function windlass.lock_keys(
   tenant uuid, idempotency_keys text[], dedupe_keys text[], ordering_keys text[], needs uuid[]) returns void
@@ -22,6 +23,9 @@ declare
   own constant uuid := windlass.tenant_for(lock_keys.tenant);
   nobody constant uuid := '00000000-0000-0000-0000-000000000000';
   at constant timestamptz := clock_timestamp();
+  sees_commits constant boolean := current_setting('transaction_isolation') in ('read committed', 'read uncommitted');
+  key text;
+  held record;
 begin
   if not (windlass.is_list(idempotency_keys) and windlass.is_list(dedupe_keys)
       and windlass.is_list(ordering_keys) and windlass.is_list(needs)) then
@@ -41,20 +45,24 @@ begin
       on conflict do nothing;
   end if;
   if dedupe_keys is not null then
-    if current_setting('transaction_isolation') in ('read committed', 'read uncommitted') then
-      insert into windlass.dedupe (tenant_id, dedupe_key, job_id, until, released_at_end)
-        select own, windlass.key_note(d.dedupe_key), d.job_id, d.until, false from windlass.dedupe d
-         where d.tenant_id = own and d.dedupe_key = any (dedupe_keys) and d.until > at
-        on conflict do nothing;
-    end if;
-    insert into windlass.dedupe (tenant_id, dedupe_key, job_id, until, released_at_end)
-      select own, k.key, nobody, '-infinity', true from unnest(dedupe_keys) with ordinality k (key, ord)
-       where not exists (select from windlass.dedupe d where d.tenant_id = own and d.dedupe_key = windlass.key_note(k.key))
-       order by k.ord
-      on conflict do nothing;
-    perform from windlass.dedupe d
-      where d.tenant_id = own and d.dedupe_key = any (dedupe_keys) and d.until <= at and d.job_id <> nobody
-      order by d.dedupe_key collate "C" for update;
+    foreach key in array dedupe_keys loop
+      loop
+        select d.job_id, d.until into held from windlass.dedupe d where d.tenant_id = own and d.dedupe_key = key;
+        if not found then
+          insert into windlass.dedupe (tenant_id, dedupe_key, job_id, until, released_at_end) values (own, key, nobody, '-infinity', true)
+            on conflict do nothing;
+        elsif held.until > at then
+          if sees_commits then
+            insert into windlass.dedupe (tenant_id, dedupe_key, job_id, until, released_at_end)
+              values (own, windlass.key_note(key), held.job_id, held.until, false) on conflict do nothing;
+          end if;
+          exit;
+        else
+          perform from windlass.dedupe d where d.tenant_id = own and d.dedupe_key = key and d.until <= at for update;
+        end if;
+        exit when found; -- otherwise released, or taken, between the statements: try again
+      end loop;
+    end loop;
   end if;
   if ordering_keys is not null then
     insert into windlass.ordering (tenant_id, ordering_key, last_job_id)

@@ -77,7 +77,7 @@ set search_path = pg_catalog, windlass, pg_temp
 as $$
 #variable_conflict use_column
 declare
-  bound constant uuid := windlass.uuid7_floor(clock_timestamp() + interval '1 day');
+  bound constant uuid := windlass.uuid7_floor(clock_timestamp() + interval '24 hours');
   refused uuid;
 begin
   select j into refused from unnest(jobs) j where j >= bound and get_byte(uuid_send(j), 6) >> 4 = 7 limit 1;

@@ -1,10 +1,11 @@
--- Runs a finished job again, with its attempts reset. Returns queued or blocked; or not_finished, missing, or duplicate
--- with the job that holds its dedupe key; and the job's previous final status. Attempt numbers continue to increase.
+-- Runs a finished job again, with its attempts reset. Returns queued or blocked; or not_finished, missing, past_deadline
+-- (it could not run), or duplicate with the job that holds its dedupe key; and the job's previous final status. Attempt
+-- numbers continue to increase. The overlap policy of the trigger that fired the job sees it again (see reopen_fire).
 -- The final status is cleared in history, because the job is no longer final; every attempt is kept. A pending deletion
 -- by retention is canceled: the job no longer waits for its clean-up job, and that job is canceled, because it might
 -- remove the output of this run. Refuses, like an enqueue, if the tenant does not accept jobs (WL003). Only functions of
 -- the owner call it: retry_as.sql has the public functions, which write the audit row in the same transaction.
--- Lock order (decision 0020): the tenant's row if it has a quota, the gate `circle` if the job has an ordering key, the
+-- Lock order (decision 0020): its trigger, the tenant's row if it has a quota, the gate `circle` if the job has an ordering key, the
 -- jobs that wait for it (see lock_behind), its clean-up job, its final history row (a deletion locks it too), then as in
 -- an enqueue. retry_many_as locks those of all its jobs before the first one (see lock_to_retry).
 create or replace function windlass.retry_unaudited(tenant uuid, job uuid, out answer text, out holder uuid, out was text)
@@ -23,9 +24,11 @@ declare
 begin
   perform windlass.tenant_for(tenant);
   perform windlass.stay_durable();
+  perform windlass.lock_triggers_of(tenant, array[job]);
   perform windlass.lock_quota(tenant);
-  select b.lane, b.max_attempts, b.dedupe_key, b.ordering_key into body from windlass.job b
-   where b.tenant_id = tenant and b.id = job;
+  select b.lane, b.max_attempts, b.dedupe_key, b.ordering_key, b.deadline, b.created_at,
+         windlass.trigger_of(b.source, b.source_ref) as trigger_id into body
+    from windlass.job b where b.tenant_id = tenant and b.id = job;
   if not found then
     answer := 'missing';
     return;
@@ -49,13 +52,17 @@ begin
       else 'missing' end;
     return;
   end if;
-  -- A key with a window applies when a job is accepted, which a retry does not do; this job may hold its own key
-  -- forever.
+  if body.deadline <= clock_timestamp() then
+    answer := 'past_deadline';
+    return;
+  end if;
+  -- This job may hold its own key, for a window or forever. One that another job holds for a window is not taken at the
+  -- end of the window either, so a job that was enqueued then would run beside this one.
   if body.dedupe_key is not null then
     select k.holder, k.held_until into slot from windlass.take_dedupe_key(tenant, body.dedupe_key, job, 'infinity', true,
            clock_timestamp()) k;
     holds := slot.holder is null;
-    if slot.held_until = 'infinity' and slot.holder <> job then
+    if slot.holder <> job then
       holder := slot.holder;
       answer := 'duplicate';
       return;
@@ -101,11 +108,14 @@ begin
   end if;
   delete from windlass.prune_passed p where p.tenant_id = tenant and p.job_id = job;
   delete from windlass.expiry e
-   where e.tenant_id = tenant and e.job_id = job and e.expires_at <= clock_timestamp(); -- the retried job must run
+   where e.tenant_id = tenant and e.job_id = job and e.only_unstarted and e.expires_at <= clock_timestamp(); -- it must run
   was := windlass.state_name(ended.job_status);
   insert into windlass.tally (tenant_id, lane, queued, blocked, succeeded, failed, dead_letter, canceled)
     values (tenant, body.lane, (answer = 'queued')::integer, (answer = 'blocked')::integer, -(was = 'succeeded')::integer,
             -(was = 'failed')::integer, -(was = 'dead_letter')::integer, -(was = 'canceled')::integer);
+  if body.trigger_id is not null then
+    perform windlass.reopen_fire(tenant, job, body.trigger_id, body.created_at);
+  end if;
   perform windlass.hold_to_quota(tenant, 1);
   perform windlass.refuse_tenant(array[tenant]);
   if answer = 'blocked' then
@@ -124,6 +134,7 @@ language plpgsql
 as $$
 #variable_conflict use_column
 begin
+  perform windlass.lock_triggers_of(tenant, jobs);
   perform windlass.lock_quota(tenant);
   if exists (select from windlass.job b where b.tenant_id = tenant and b.id = any (jobs) and b.ordering_key is not null) then
     perform windlass.take_turn(tenant, 'circle');

@@ -81,7 +81,7 @@ end
 $$;
 
 -- The same for an operator or an application that uses SQL. Returns how many were queued again. Jobs that have not
--- ended, or whose dedupe key another job holds, are unchanged.
+-- ended, whose deadline has passed, or whose dedupe key another job holds, are unchanged.
 create or replace function windlass.retry_many(tenant uuid, jobs uuid[], filter jsonb, actor text) returns bigint
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp

@@ -97,22 +97,22 @@ language sql
 as $$
   with requests as (
     delete from windlass.idempotency i where i.ctid = any (array(
-      select o.ctid from windlass.idempotency o where o.created_at < clock_timestamp() - interval '7 days'
+      select o.ctid from windlass.idempotency o where o.created_at < clock_timestamp() - interval '168 hours'
        order by o.created_at limit most for update skip locked))
     returning 1),
   calls as (
     delete from windlass.request_keys k where k.ctid = any (array(
-      select o.ctid from windlass.request_keys o where o.created_at < clock_timestamp() - interval '7 days'
+      select o.ctid from windlass.request_keys o where o.created_at < clock_timestamp() - interval '168 hours'
        order by o.created_at limit most for update skip locked))
     returning 1),
   keys as (
     delete from windlass.dedupe d where d.ctid = any (array(
-      select o.ctid from windlass.dedupe o where o.until < clock_timestamp() - interval '1 day'
+      select o.ctid from windlass.dedupe o where o.until < clock_timestamp() - interval '24 hours'
        order by o.until limit most for update skip locked))
     returning 1),
   workers as (
     delete from windlass.job_workers w where w.id = any (array(
-      select o.id from windlass.job_workers o where o.stopped_at < clock_timestamp() - interval '90 days'
+      select o.id from windlass.job_workers o where o.stopped_at < clock_timestamp() - interval '2160 hours'
        order by o.stopped_at limit most for update skip locked))
     returning 1)
   select greatest((select count(*) from requests), (select count(*) from calls), (select count(*) from keys),

@@ -25,7 +25,7 @@ begin
     return 0;
   end if;
   for old in -- twice, if a tenant has more than a share: it gets the rest of the round
-    select t.id, windlass.uuid7_floor(clock_timestamp() - case when r.tenant_id is null then interval '30 days'
+    select t.id, windlass.uuid7_floor(clock_timestamp() - case when r.tenant_id is null then interval '720 hours'
                                                                else make_interval(secs => r.keep_seconds) end) as bound, pass
       from generate_series(1, 2) pass cross join windlass.tenants t left join windlass.retention r on r.tenant_id = t.id
         and r.definition_key = '*' and r.status = 'event'
@@ -76,7 +76,7 @@ begin
     for old in
       select f.tenant_id, array_agg(f.trigger_id) as triggers, array_agg(f.due_at) as dues, array_agg(f.generation) as generations
         from (select f.tenant_id, f.trigger_id, f.due_at, f.generation from windlass.fire f
-               where f.decided_at < clock_timestamp() - interval '90 days' and f.tenant_id <> all (kept)
+               where f.decided_at < clock_timestamp() - interval '2160 hours' and f.tenant_id <> all (kept)
                  and f.tenant_id not in (select h.tenant_id from windlass.legal_hold h where h.job_id is null and h.subject_id is null)
                limit most for update of f skip locked) f
        group by f.tenant_id

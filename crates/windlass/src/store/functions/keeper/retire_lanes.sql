@@ -52,11 +52,11 @@ begin
       update windlass.lane l set idle_since = at where l.tenant_id = one.tenant_id and l.id = one.id;
     elsif one.retired_at is null then
       update windlass.lane l set retired_at = at
-       where l.tenant_id = one.tenant_id and l.id = one.id and l.idle_since < at - interval '1 day';
+       where l.tenant_id = one.tenant_id and l.id = one.id and l.idle_since < at - interval '24 hours';
       let_go := let_go + found::integer;
     elsif one.barrier is null or one.barrier > pg_snapshot_xmax(now_running) then
       update windlass.lane l set barrier = pg_snapshot_xmax(now_running)
-       where l.tenant_id = one.tenant_id and l.id = one.id and l.retired_at < at - interval '7 days';
+       where l.tenant_id = one.tenant_id and l.id = one.id and l.retired_at < at - interval '168 hours';
     elsif pg_snapshot_xmin(now_running) >= one.barrier then
       let_go := let_go + windlass.delete_lane(one.tenant_id, one.id, one.definition_id, one.purged)::integer;
     end if;

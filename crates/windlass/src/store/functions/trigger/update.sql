@@ -2,11 +2,17 @@
 -- does not change its times must not lose an instant that has just become due, so next_due_at is kept then. If the
 -- times change, due instants that were not decided (missed) are recorded as skipped, with the reason. Returns the new
 -- generation, or null if there is no such trigger or it was edited meanwhile.
+-- The caller has computed next_due and missed before this call, and a fire does not change the generation. `expected` is
+-- the next_due_at that the caller has read: if it has changed since, or has passed and is not in `missed`, the result is
+-- null too, and the caller reads and computes again under the lock, which stays. Without it (a caller of the previous
+-- release), the result is null only if next_due is not after an instant that has fired: it would fire again.
 -- Lock order: the trigger's row, so that a fire of the old generation has committed before, or sees a newer one; then a
 -- new lane, as in a fire.
+drop function if exists windlass.update_trigger(
+  uuid, uuid, integer, jsonb, boolean, timestamptz, timestamptz[], text); -- of earlier builds
 create or replace function windlass.update_trigger(
   tenant uuid, trigger uuid, seen integer, fields jsonb, changes_times boolean, next_due timestamptz, missed timestamptz[],
-  why text)
+  why text, expected timestamptz default null)
 returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -21,9 +27,14 @@ begin
   perform windlass.tenant_for(tenant);
   perform windlass.refuse_trigger(fields, next_due);
   perform windlass.refuse_instant('missed', m) from unnest(missed) m;
-  select t.overlap into old from windlass.job_triggers t
+  select t.overlap, t.next_due_at into old from windlass.job_triggers t
    where t.tenant_id = tenant and t.id = trigger and t.generation = seen and t.deleted_at is null for update;
   if not found then
+    return null;
+  end if;
+  if changes_times and (windlass.is_overtaken(old.next_due_at, expected, missed, next_due)
+      or exists (select from windlass.fire f where f.tenant_id = tenant and f.trigger_id = trigger and f.outcome = 'fired'
+                    and f.kind <> 'manual' and f.due_at between next_due and clock_timestamp())) then
     return null;
   end if;
   perform windlass.route(tenant, fields ->> 'definition_key', null, null); -- refuses a definition that does not exist or is not active
@@ -58,25 +69,42 @@ begin
 end
 $$;
 
+-- Whether the decision of a caller about a trigger's times is older than the trigger's row; see above.
+create or replace function windlass.is_overtaken(
+  next_due_at timestamptz, expected timestamptz, missed timestamptz[], next_due timestamptz) returns boolean
+language sql volatile
+as $$
+  select expected is not null
+    and (windlass.shown_instant(next_due_at) is distinct from expected
+      or next_due_at <= clock_timestamp() and expected <> all (coalesce(missed, '{}')) and next_due_at is distinct from next_due)
+$$;
+
 -- Deletes a trigger if it still has the generation that the caller has read. Its history is kept, so the row is only
--- marked as deleted; missed as above. Returns whether it existed.
-create or replace function windlass.delete_trigger(tenant uuid, trigger uuid, seen integer, missed timestamptz[]) returns boolean
+-- marked as deleted; missed and expected as above. Returns whether it was deleted.
+drop function if exists windlass.delete_trigger(uuid, uuid, integer, timestamptz[]); -- of earlier builds
+create or replace function windlass.delete_trigger(
+  tenant uuid, trigger uuid, seen integer, missed timestamptz[], expected timestamptz default null)
+returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 #variable_conflict use_column
+declare
+  old record;
 begin
   if not windlass.is_list(missed) then
     perform windlass.refuse_array();
   end if;
   perform windlass.tenant_for(tenant);
   perform windlass.refuse_instant('missed', m) from unnest(missed) m;
-  update windlass.job_triggers t
-     set deleted_at = now(), updated_at = now(), is_enabled = false, next_due_at = null, generation = t.generation + 1
-   where t.tenant_id = tenant and t.id = trigger and t.deleted_at is null and t.generation = seen;
-  if not found then
+  select t.next_due_at into old from windlass.job_triggers t
+   where t.tenant_id = tenant and t.id = trigger and t.generation = seen and t.deleted_at is null for update;
+  if not found or windlass.is_overtaken(old.next_due_at, expected, missed, null) then
     return false;
   end if;
+  update windlass.job_triggers t
+     set deleted_at = now(), updated_at = now(), is_enabled = false, next_due_at = null, generation = t.generation + 1
+   where t.tenant_id = tenant and t.id = trigger;
   insert into windlass.fire (tenant_id, trigger_id, due_at, generation, outcome, reason)
     select tenant, trigger, m.due, seen, 'skipped', 'deleted' from unnest(missed) m (due) on conflict do nothing;
   perform windlass.must_record(tenant, array['trigger.delete'], trigger::text);

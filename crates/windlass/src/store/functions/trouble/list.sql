@@ -9,7 +9,7 @@ set search_path = pg_catalog, windlass, pg_temp
 as $$
   select t.duty, t.tenant_id, t.subject, t.reason, t.since, t.times from windlass.trouble t
    where (windlass.current_tenant() is null or t.tenant_id = windlass.current_tenant())
-     and t.seen_at > clock_timestamp() - interval '1 day'
+     and t.seen_at > clock_timestamp() - interval '24 hours'
      and (t.duty <> 'dispatch' or exists (select from windlass.job_triggers g
            where g.tenant_id = t.tenant_id and g.id::text = t.subject and g.deleted_at is null and g.updated_at <= t.seen_at))
   union all

@@ -10,7 +10,7 @@ begin
   insert into windlass.trouble as t (duty, tenant_id, subject, reason)
     values (of_duty, of_tenant, left(of_subject, 200), left(why, 500))
     on conflict (tenant_id, duty, subject) do update set reason = excluded.reason, seen_at = clock_timestamp(), times = t.times + 1;
-  delete from windlass.trouble t where t.seen_at < clock_timestamp() - interval '1 day';
+  delete from windlass.trouble t where t.seen_at < clock_timestamp() - interval '24 hours';
   delete from windlass.trouble t where t.ctid = any (array(select o.ctid from windlass.trouble o order by o.seen_at desc offset 1000));
 end
 $$;

@@ -80,13 +80,14 @@ impl Reference {
         }
         let tenant = tenant_of(job);
         let now = self.now;
+        if self.jobs[job].deadline.is_some_and(|deadline| deadline <= now) {
+            return "past_deadline".to_owned();
+        }
         let request = self.jobs[job].request.clone();
         if let Some((key, _)) = request.dedupe {
             match (self.holder((tenant, key)), self.dedupe.get(&(tenant, key))) {
-                (Some(holder), Some(slot)) if slot.until.is_none() && holder != job => {
-                    return format!("duplicate {holder}");
-                }
-                // A key with an expiry is checked when a job is accepted, and a retry accepts none.
+                (Some(holder), Some(_)) if holder != job => return format!("duplicate {holder}"),
+                // Its own key, with a window or forever.
                 (Some(_), _) => self.jobs[job].holds_dedupe = false,
                 (None, _) => {
                     self.dedupe.insert((tenant, key), Slot { job, until: None, released_at_end: true });
