@@ -52,17 +52,17 @@ impl Breakers {
             let now = Instant::now();
             let permit = match self.lock().get_mut(&tenant) {
                 Some(breaker) => breaker.ask(now),
-                None => Permit::Call,
+                None => BreakerPermit::Call,
             };
             let wait_until = match permit {
-                Permit::Call | Permit::Trial => {
-                    let is_trial = permit == Permit::Trial;
+                BreakerPermit::Call | BreakerPermit::Trial => {
+                    let is_trial = permit == BreakerPermit::Trial;
                     return Ok(Admitted { breakers: self, tenant, is_trial, fails_at: None, health: None });
                 }
-                Permit::Pause(wait) if now + wait > until => return Err(wait),
-                Permit::Pause(wait) => now + wait,
-                Permit::AfterTrial if now >= until => return Err(AFTER_TRIAL),
-                Permit::AfterTrial => until,
+                BreakerPermit::Pause(wait) if now + wait > until => return Err(wait),
+                BreakerPermit::Pause(wait) => now + wait,
+                BreakerPermit::AfterTrial if now >= until => return Err(AFTER_TRIAL),
+                BreakerPermit::AfterTrial => until,
             };
             let _ = tokio::time::timeout_at(wait_until.into(), changed).await;
         }
@@ -124,7 +124,7 @@ impl Drop for Admitted<'_> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Permit {
+enum BreakerPermit {
     Call,
     /// This call tries whether the endpoint works again.
     Trial,
@@ -143,14 +143,14 @@ struct Breaker {
 }
 
 impl Breaker {
-    fn ask(&mut self, now: Instant) -> Permit {
+    fn ask(&mut self, now: Instant) -> BreakerPermit {
         match self.closed_until {
-            None => Permit::Call,
-            Some(until) if now < until => Permit::Pause(until - now),
-            Some(_) if self.has_trial => Permit::AfterTrial,
+            None => BreakerPermit::Call,
+            Some(until) if now < until => BreakerPermit::Pause(until - now),
+            Some(_) if self.has_trial => BreakerPermit::AfterTrial,
             Some(_) => {
                 self.has_trial = true;
-                Permit::Trial
+                BreakerPermit::Trial
             }
         }
     }
@@ -173,7 +173,7 @@ mod tests {
     use futures_util::FutureExt;
     use uuid::Uuid;
 
-    use super::{AFTER_TRIAL, Breaker, Breakers, FAILURES, Health, MAX_PAUSE, Permit};
+    use super::{AFTER_TRIAL, Breaker, BreakerPermit, Breakers, FAILURES, Health, MAX_PAUSE};
 
     const ONE: Uuid = Uuid::from_u128(1);
     const OTHER: Uuid = Uuid::from_u128(2);
@@ -186,7 +186,7 @@ mod tests {
         }
         let mut of_tenants = breakers.lock();
         let breaker = of_tenants.get_mut(&ONE).unwrap();
-        assert!(matches!(breaker.ask(Instant::now()), Permit::Pause(_)));
+        assert!(matches!(breaker.ask(Instant::now()), BreakerPermit::Pause(_)));
         breaker.closed_until = Some(Instant::now());
         drop(of_tenants);
         breakers
@@ -197,17 +197,19 @@ mod tests {
         let (mut breaker, mut now) = (Breaker::default(), Instant::now());
         for _ in 1..FAILURES {
             breaker.fail(now, 0.5);
-            assert_eq!(breaker.ask(now), Permit::Call);
+            assert_eq!(breaker.ask(now), BreakerPermit::Call);
         }
         let mut longest = Duration::ZERO;
         for _ in 0..40 {
             breaker.has_trial = false;
             breaker.fail(now, 0.999);
-            let Permit::Pause(wait) = breaker.ask(now) else { panic!("it is not paused: {breaker:?}") };
+            let BreakerPermit::Pause(wait) = breaker.ask(now) else {
+                panic!("it is not paused: {breaker:?}")
+            };
             longest = longest.max(wait);
             now += wait;
-            assert_eq!(breaker.ask(now), Permit::Trial, "one may try");
-            assert_eq!(breaker.ask(now), Permit::AfterTrial, "and only one");
+            assert_eq!(breaker.ask(now), BreakerPermit::Trial, "one may try");
+            assert_eq!(breaker.ask(now), BreakerPermit::AfterTrial, "and only one");
         }
         assert!(longest <= MAX_PAUSE && longest > MAX_PAUSE / 2, "{longest:?}");
     }

@@ -48,7 +48,7 @@ async fn an_open_transaction_that_uses_a_retired_lane_blocks_no_event_of_another
             queue.emit(&NewEvent::new(&name).tenant(tenant)).await.unwrap();
         }
     }
-    queue.emit(&NewEvent::new("nobody listens").tenant(open)).await.unwrap();
+    queue.emit(&NewEvent::new("unheard").tenant(open)).await.unwrap();
     let waiting =
         |tenant: Uuid| format!("select count(*) from windlass.event_pending where tenant_id = '{tenant}'");
     round(&queue, Duty::Dispatch, "a retired lane").await;
