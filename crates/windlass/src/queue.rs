@@ -223,6 +223,17 @@ impl Queue {
         };
         self.inner.routes.put(route_key, route)
     }
+
+    /// The same for a keeper, with the queue and priority of the definition. Fails with a lock timeout instead of waiting
+    /// for an open transaction of the tenant, because the other tenants would wait too.
+    pub(crate) async fn keeper_route(&self, tenant: Uuid, key: &str) -> Result<CheckedRoute> {
+        let route_key = RouteKey { tenant: Some(tenant), key: key.to_owned(), queue: None, priority: None };
+        if let Some(known) = self.inner.routes.get(&route_key) {
+            return Ok(known);
+        }
+        let route = store::enqueue::keeper_route(self.database(), tenant, key).await?;
+        self.inner.routes.put(route_key, route)
+    }
 }
 
 impl fmt::Debug for Queue {

@@ -75,6 +75,7 @@ use tokio::sync::{SemaphorePermit, broadcast, mpsc};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use uuid::Uuid;
 
 pub use crate::telemetry::Transition;
 #[cfg(feature = "commands")]
@@ -250,9 +251,11 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Starts a run for every job, in calls as large as its handler accepts.
+    /// Starts a run for every job, in calls as large as its handler accepts. A call may fail as a whole, and its error may
+    /// contain any payload of it, so all its jobs have the same tenant. A job whose own deadline may end the call before
+    /// the timeout has a call of its own, because the attempts of the others would end too.
     fn start(self: &Arc<Self>, claimed: impl Iterator<Item = Claimed>, reserved: &mut Reserved) {
-        let mut waiting: HashMap<Arc<str>, Vec<Claimed>> = HashMap::new();
+        let mut waiting: HashMap<(Uuid, Arc<str>), Vec<Claimed>> = HashMap::new();
         for job in claimed {
             let Some(kind) = self.kinds.get(&job.definition_key) else { continue };
             kind.meters.claimed.increment(1);
@@ -261,18 +264,18 @@ impl Shared {
                 self.report_claimed(&job);
             }
             let batch = kind.handler.batch().min(self.running.capacity());
-            if batch == 1 {
+            if batch == 1 || kind.kit().known.has_own_deadline(&job, CLAIMED_AHEAD) {
                 self.spawn(kind, vec![job], reserved);
                 continue;
             }
-            let key = job.definition_key.clone();
+            let key = (job.fence.tenant, job.definition_key.clone());
             let gathered = waiting.entry(key).or_default();
             gathered.push(job);
             if gathered.len() == batch {
                 self.spawn(kind, std::mem::take(gathered), reserved);
             }
         }
-        for (key, jobs) in waiting {
+        for ((_, key), jobs) in waiting {
             if let Some(kind) = self.kinds.get(&key)
                 && !jobs.is_empty()
             {

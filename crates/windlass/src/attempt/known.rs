@@ -47,7 +47,12 @@ impl Known {
     }
 
     pub(crate) fn allowed_time(&self, job: &Claimed, waited: Duration) -> Duration {
-        let timeout = Duration::from_secs(self.policies.timeout_seconds);
+        let timeout = self.policies.timeout();
         job.budget.remaining.map_or(timeout, |remaining| timeout.min(remaining.saturating_sub(waited)))
+    }
+
+    /// Whether the job's deadline ends an attempt that starts after this time before the timeout of the definition does.
+    pub(crate) fn has_own_deadline(&self, job: &Claimed, waited: Duration) -> bool {
+        self.allowed_time(job, waited) < self.policies.timeout()
     }
 }

@@ -4,8 +4,8 @@
 //!
 //! Tenants take turns, and each gets an equal share of a round. A round is limited in events, triggers, matches and
 //! bytes, so an event that matches very many triggers takes several rounds: the outbox contains its progress. Nothing is
-//! rendered beyond the share of its tenant ([`decide`]). An event that fails is delayed with the reason ([`apply`]), and
-//! the others continue.
+//! rendered beyond the share of its tenant ([`decide`]). An event that fails, or whose route an open transaction of its
+//! tenant has locked, is delayed with the reason ([`apply`]), and the others continue.
 
 mod apply;
 mod decide;
@@ -19,7 +19,7 @@ use uuid::Uuid;
 use super::share::RoundShare;
 use super::{Round, leader};
 use crate::blocking;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::event::Pending;
 use crate::model::trigger::{MAX_BYTES, MAX_MATCHES};
 use crate::queue::Queue;
@@ -100,17 +100,28 @@ async fn decide(
         store::trouble::note(queue.database(), "dispatch", bad.tenant, bad.id, &bad.reason).await?;
     }
     let tenant = decider.tenant();
+    let mut locked: Vec<Error> = Vec::new();
     loop {
         let ids = queue.clone();
         let (advanced, needed) = blocking::run(move || decider.advance(&ids)).await?;
         decider = advanced;
-        let Some(key) = needed else { return Ok((decider.decided, decider.is_done)) };
-        let route = queue.route(tenant, &key, None, None).await;
-        match route {
-            Err(error) if error.is_transient() => return Err(error),
-            route => decider.routes.insert(key, route),
+        let Some(key) = needed else { break };
+        let route = match locked.get(apply::MAX_LOCKED - 1) {
+            Some(error) => Err(error.clone()),
+            None => queue.keeper_route(tenant, &key).await,
         };
+        match &route {
+            // The events that need this route wait, and the others of the tenant continue.
+            Err(error) if error.is_lock_timeout() => locked.push(error.clone()),
+            Err(error) if error.is_transient() => return Err(error.clone()),
+            Ok(_) | Err(_) => {}
+        }
+        decider.routes.insert(key, route);
     }
+    for event in decider.locked {
+        apply::hold_back_locked(queue.database(), tenant, event).await?;
+    }
+    Ok((decider.decided, decider.is_done))
 }
 
 fn payload_bytes(decided: &[DecidedEvent]) -> usize {

@@ -20,6 +20,7 @@ use crate::model::trigger::{
 };
 use crate::queue::{CheckedRoute, Queue};
 use crate::store;
+use crate::store::database::Database;
 use crate::store::trigger::{DecidedFires, DueInstant, What};
 
 /// The maximum number of triggers and instants per statement, so that no transaction is long.
@@ -32,6 +33,8 @@ const MAX_BYTES: i32 = 8 << 20;
 const EXPANSION: usize = 16;
 /// The instants of a longer backlog are not computed on a thread of the runtime.
 const LONG: jiff::SignedDuration = jiff::SignedDuration::from_hours(1);
+/// After this many lock timeouts, the rest of a tenant's schedules is not tried in this round: each would wait as long.
+const MAX_LOCKED: usize = 3;
 /// The pause after a round in which nothing could be done about due triggers: another node may be able to.
 const AT_LEAST: Duration = Duration::from_millis(100);
 
@@ -44,17 +47,26 @@ pub(super) async fn run_once(queue: &Queue, holder: Uuid) -> Result<Round> {
     let tenants: HashSet<Uuid> =
         due.iter().filter_map(|(trigger, _)| Some(trigger.as_ref().ok()?.tenant_id)).collect();
     let mut shares: HashMap<Uuid, RoundShare> = HashMap::new();
+    let mut locked: HashMap<Uuid, usize> = HashMap::new();
     for (trigger, now) in due {
         if decided.instants.len() >= MAX_INSTANTS {
             is_full = true;
             break;
         }
         match trigger {
+            Ok(trigger) if locked.get(&trigger.tenant_id) == Some(&MAX_LOCKED) => {}
             Ok(trigger) => {
-                let share = shares
-                    .entry(trigger.tenant_id)
-                    .or_insert_with(|| RoundShare::among(MAX_INSTANTS, tenants.len()));
-                is_full |= decide(queue, &mut decided, &Arc::new(trigger), now, share).await?;
+                let (tenant, id) = (trigger.tenant_id, trigger.id);
+                let share =
+                    shares.entry(tenant).or_insert_with(|| RoundShare::among(MAX_INSTANTS, tenants.len()));
+                match decide(queue, &mut decided, &Arc::new(trigger), now, share).await {
+                    Err(error) if error.is_lock_timeout() => {
+                        let waits = locked.entry(tenant).or_default();
+                        *waits += 1;
+                        hold_back(database, tenant, id, *waits == MAX_LOCKED).await?;
+                    }
+                    has_more => is_full |= has_more?,
+                }
             }
             Err(bad) => {
                 tracing::error!(trigger_id = %bad.id, tenant_id = %bad.tenant, reason = bad.reason, "invalid trigger");
@@ -73,6 +85,18 @@ pub(super) async fn run_once(queue: &Queue, holder: Uuid) -> Result<Round> {
     let next = store::trigger::next_due(database).await?;
     let rest = if moved == 0 { AT_LEAST } else { Duration::ZERO };
     Ok(Round { moved, is_full: is_full && moved > 0, next: next.map(|next| (next + patience).max(rest)) })
+}
+
+/// Delays a schedule whose route an open transaction of its tenant has locked, and all schedules of the tenant if there
+/// are several such ones.
+async fn hold_back(database: &Database, tenant: Uuid, trigger: Uuid, is_last: bool) -> Result<()> {
+    let reason = "another transaction holds a lock that its job needs";
+    store::trouble::note_locked(database, "schedule", tenant, trigger, reason).await?;
+    if is_last {
+        let reason = "another transaction holds a lock that the jobs of several schedules need";
+        store::trouble::note_locked(database, "schedule", tenant, tenant, reason).await?;
+    }
+    Ok(())
 }
 
 /// Adds the plan of one trigger, as far as the share of its tenant allows. Returns whether more of it is due.
@@ -149,7 +173,7 @@ async fn fires(
     if dues.is_empty() {
         return Ok(Vec::new());
     }
-    let route = queue.route(Some(trigger.tenant_id), &trigger.fields.definition_key, None, None).await;
+    let route = queue.keeper_route(trigger.tenant_id, &trigger.fields.definition_key).await;
     if let Err(error) = &route
         && error.is_transient()
     {

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::model::new_job::{Enqueued, IfUnmet, NewJob};
 
 pub(crate) const STATEMENTS: &[&Statement] =
-    &[&ROUTE, &ROUTED, &ALIKE, &ROUTED_MANY, &DOOR, &QUEUED_AT, &QUEUED_AT_EACH];
+    &[&ROUTE, &KEEPER_ROUTE, &ROUTED, &ALIKE, &ROUTED_MANY, &DOOR, &QUEUED_AT, &QUEUED_AT_EACH];
 
 /// The data of a (tenant, definition, queue, priority) that is needed to enqueue without another lookup.
 #[derive(Debug)]
@@ -39,6 +39,17 @@ pub(crate) async fn route(
 ) -> Result<Route> {
     let rows = db.query_for(tenant, &ROUTE, &[&tenant, &key, &queue, &priority]).await?;
     read_route(&rows)
+}
+
+static KEEPER_ROUTE: Statement = Statement {
+    text: "select tenant_id, lane, max_attempts, has_start_deadline as is_guarded, arg_schema from windlass.keeper_route($1, $2)",
+    types: &[Type::UUID, Type::TEXT],
+};
+
+/// The same for a keeper, with the defaults of the definition: fails with a lock timeout instead of waiting for an open
+/// transaction of the tenant.
+pub(crate) async fn keeper_route(db: &Database, tenant: Uuid, key: &str) -> Result<Route> {
+    read_route(&db.query_for(Some(tenant), &KEEPER_ROUTE, &[&tenant, &key]).await?)
 }
 
 /// The same inside the caller's transaction.

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::model::record::Trouble;
 use crate::text;
 
-pub(crate) const STATEMENTS: &[&Statement] = &[&NOTE, &LIST];
+pub(crate) const STATEMENTS: &[&Statement] = &[&NOTE, &NOTE_LOCKED, &LIST];
 
 static NOTE: Statement = Statement {
     text: "select windlass.note_trouble($1, $2, $3, $4)",
@@ -20,6 +20,23 @@ static NOTE: Statement = Statement {
 pub(crate) async fn note(db: &Database, duty: &str, tenant: Uuid, subject: Uuid, reason: &str) -> Result<()> {
     let reason = text::storable(reason.as_bytes(), 500);
     db.query(&NOTE, &[&duty, &tenant, &subject.to_string(), &reason]).await?;
+    Ok(())
+}
+
+static NOTE_LOCKED: Statement = Statement {
+    text: "select windlass.note_locked($1, $2, $3, $4)",
+    types: &[Type::TEXT, Type::UUID, Type::TEXT, Type::TEXT],
+};
+
+/// The same for a row that waits for an open transaction: the duty skips it for two seconds.
+pub(crate) async fn note_locked(
+    db: &Database,
+    duty: &str,
+    tenant: Uuid,
+    subject: Uuid,
+    reason: &str,
+) -> Result<()> {
+    db.query(&NOTE_LOCKED, &[&duty, &tenant, &subject.to_string(), &reason]).await?;
     Ok(())
 }
 

@@ -156,6 +156,12 @@ impl Context {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
+    /// Whether the attempt ends at the job's own deadline, which is earlier than the timeout of its definition.
+    #[cfg(feature = "http-jobs")]
+    pub(crate) fn has_own_deadline(&self) -> bool {
+        self.deadline.saturating_duration_since(self.started) < self.policies.timeout()
+    }
+
     /// Resolves when the run should stop: the job was canceled, the lease was lost, or the worker shuts down.
     pub async fn stopped(&self) {
         self.switch.stopped().await;

@@ -68,7 +68,8 @@ pub trait Handler: Send + Sync + 'static {
     }
 }
 
-/// Runs several jobs of one payload type in one call.
+/// Runs several jobs of one payload type and one tenant in one call. A job whose own deadline is earlier than the timeout
+/// of its definition has a call of its own, because a call ends at the first deadline of its jobs.
 ///
 /// ```
 /// use windlass::{BatchHandler, Context, Done, Failure, JobArgs};

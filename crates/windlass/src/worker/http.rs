@@ -12,8 +12,7 @@ mod call;
 mod request;
 mod settings;
 
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub use call::Lookup;
 pub use settings::{HttpEndpoint, SecretText};
@@ -25,12 +24,9 @@ use crate::attempt::run_result::RunResult;
 use crate::error::Result;
 use crate::model::definition::Definition;
 use crate::model::job::settle::Outcome;
-use answer::CallResult;
-use breaker::Breaker;
+use answer::{CallFault, CallResult};
+use breaker::{Breakers, Health};
 use call::Caller;
-
-/// The longest time that a job keeps its slot for an endpoint that is paused; then it is snoozed.
-const BREAKER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// One definition's endpoint.
 pub(crate) struct HttpKind {
@@ -38,7 +34,7 @@ pub(crate) struct HttpKind {
     batch: usize,
     lease: Duration,
     caller: Caller,
-    breaker: Mutex<Breaker>,
+    breakers: Breakers,
 }
 
 impl HttpKind {
@@ -50,7 +46,7 @@ impl HttpKind {
             batch: checked.batch,
             lease: checked.lease,
             caller: Caller::new(checked)?,
-            breaker: Mutex::new(Breaker::default()),
+            breakers: Breakers::default(),
         })
     }
 
@@ -60,12 +56,21 @@ impl HttpKind {
     }
 
     async fn run_jobs(&self, jobs: &[Context]) -> Vec<RunResult> {
-        if let Err(wait) = self.breaker_opens().await {
-            let snoozed = || {
-                let error = "the endpoint keeps failing and is not called for a while";
-                RunResult::of(Outcome::Snoozed { delay: wait }, error)
-            };
-            return jobs.iter().map(|_| snoozed()).collect();
+        // All jobs of a call have the same tenant.
+        let tenant = jobs.first().map(Context::tenant_id).unwrap_or_default();
+        let mut admitted = match self.breakers.admit(tenant).await {
+            Ok(admitted) => admitted,
+            Err(wait) => {
+                let snoozed = || {
+                    let error = "the endpoint keeps failing and is not called for a while";
+                    RunResult::of(Outcome::Snoozed { delay: wait }, error)
+                };
+                return jobs.iter().map(|_| snoozed()).collect();
+            }
+        };
+        let has_own_deadline = jobs.iter().any(Context::has_own_deadline);
+        if !has_own_deadline {
+            admitted.fails_at(jobs.iter().map(Context::deadline).min());
         }
         let is_batch = self.batch > 1;
         let body = request::body(jobs, is_batch);
@@ -74,11 +79,12 @@ impl HttpKind {
         let trace = jobs.first().map(Context::traceparent).unwrap_or_default();
         let remaining = jobs.iter().map(Context::remaining).min().unwrap_or_default();
         let response = self.caller.call(&body, &id, &trace, remaining).await;
-        self.breaker.lock().unwrap_or_else(PoisonError::into_inner).record(
-            response.is_fault(),
-            Instant::now(),
-            rand::random(),
-        );
+        let is_cut_off = has_own_deadline && remaining < self.caller.timeout();
+        admitted.end(match &response {
+            CallResult::Fault(CallFault::Late(_)) if is_cut_off => Health::Unknown,
+            response if response.is_fault() => Health::Failing,
+            _ => Health::Good,
+        });
         self.read(jobs, &response, is_batch)
     }
 
@@ -101,20 +107,6 @@ impl HttpKind {
                 finish
             })
             .collect()
-    }
-
-    /// Waits briefly until the endpoint may be called again; returns the remaining time otherwise.
-    async fn breaker_opens(&self) -> Result<(), Duration> {
-        let until = Instant::now() + BREAKER_PATIENCE;
-        loop {
-            let now = Instant::now();
-            let wait = self.breaker.lock().unwrap_or_else(PoisonError::into_inner).ask(now);
-            match wait {
-                None => return Ok(()),
-                Some(wait) if now + wait > until => return Err(wait),
-                Some(wait) => tokio::time::sleep(wait).await,
-            }
-        }
     }
 }
 

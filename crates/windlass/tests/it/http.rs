@@ -3,6 +3,7 @@
 mod bounds;
 mod refuse;
 mod server;
+mod tenants;
 
 use std::time::Duration;
 

@@ -297,3 +297,24 @@ async fn rules_and_holds_of_unknown_tenants_are_refused() {
     let held = queue.hold(unknown, &HoldOn::Tenant, "case 12", "counsel").await;
     assert!(matches!(held, Err(Error::TenantRefused { .. })), "{held:?}");
 }
+
+/// A-335: the bound of such a rule is before 1970, which the first 48 bits of an id cannot express.
+#[tokio::test(flavor = "multi_thread")]
+async fn events_that_are_kept_for_a_hundred_years_are_not_deleted() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let event = queue.emit(&NewEvent::new("a")).await.unwrap().id;
+    client.execute("delete from windlass.event_pending", &[]).await.unwrap();
+    let keep = "insert into windlass.retention (tenant_id, definition_key, status, keep_seconds) values ($1, '*', 'event', 3162240000)";
+    client.execute(keep, &[&DEFAULT_TENANT]).await.unwrap();
+    prune(&queue).await;
+    let kept = format!("select count(*) from windlass.event where id = '{event}'");
+    assert_eq!(count(&client, &kept).await, 1);
+    let bounds = "select array_agg(windlass.uuid7_floor(at::timestamptz) order by ord)
+        from unnest(array['-infinity', '1926-01-01Z', '1970-01-01Z', '2026-01-01Z', '9999-01-01Z', '20000-01-01Z', 'infinity'])
+          with ordinality i (at, ord)";
+    let bounds: Vec<Uuid> = client.query_one(bounds, &[]).await.unwrap().get(0);
+    assert!(bounds.is_sorted(), "{bounds:?}");
+    assert_eq!((bounds[0], bounds[1], bounds[2]), (Uuid::nil(), Uuid::nil(), Uuid::nil()));
+    assert_eq!(bounds[6].as_u128() >> 80, 0xffff_ffff_ffff);
+}

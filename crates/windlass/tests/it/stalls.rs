@@ -4,7 +4,9 @@
 //!
 //! Nothing here is timed. A statement that waits for the open transaction would wait forever, and the limit names it.
 
+mod dependencies;
 mod limits;
+mod routes;
 mod worker;
 mod world;
 

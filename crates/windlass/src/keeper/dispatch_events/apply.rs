@@ -16,7 +16,7 @@ const HELD_BACK_SECONDS: i32 = 60;
 /// The same for an event that another transaction blocks.
 const LOCKED_SECONDS: i32 = 2;
 /// After this many lock timeouts, the rest of a tenant's events is not tried in this round: each would wait as long.
-const MAX_LOCKED: usize = 3;
+pub(super) const MAX_LOCKED: usize = 3;
 
 /// Returns how many events were dispatched or advanced, and how many jobs that created.
 pub(super) async fn apply(database: &Database, decided: Vec<DecidedEvent>) -> Result<(u64, u64)> {
@@ -53,8 +53,7 @@ async fn apply_of_tenant(database: &Database, decided: &[DecidedEvent]) -> Resul
             Some(Err(error)) if !error.is_lock_timeout() => return Err(error),
             Some(Err(_)) | None => {
                 locked += 1;
-                let problem = "another transaction of the tenant holds a lock that its job needs";
-                store::event::hold_back(database, one.tenant, one.event, problem, LOCKED_SECONDS).await?;
+                hold_back_locked(database, one.tenant, one.event).await?;
             }
         }
     }
@@ -114,6 +113,12 @@ pub(super) async fn hold_back(database: &Database, tenant: Uuid, event: Uuid, pr
     tracing::error!(tenant_id = %tenant, event_id = %event, problem, "cannot dispatch an event; it is retried");
     let problem = text::storable(problem.as_bytes(), 500);
     store::event::hold_back(database, tenant, event, &problem, HELD_BACK_SECONDS).await
+}
+
+/// The same for an event that another transaction blocks, for a shorter time.
+pub(super) async fn hold_back_locked(database: &Database, tenant: Uuid, event: Uuid) -> Result<()> {
+    let problem = "another transaction of the tenant holds a lock that its job needs";
+    store::event::hold_back(database, tenant, event, problem, LOCKED_SECONDS).await
 }
 
 /// Whether the statement itself is refused, regardless of the time, so that another try would end in the same way. A

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use uuid::Uuid;
 
 use crate::enqueue::plan::check_payload;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::keeper::share::RoundShare;
 use crate::model::event::Pending;
 use crate::model::new_job::NewJob;
@@ -37,6 +37,8 @@ pub(super) struct Decider {
     matches: Vec<Match>,
     done: Option<Uuid>,
     pub(super) decided: Vec<DecidedEvent>,
+    /// The events that need a route that another transaction has locked.
+    pub(super) locked: Vec<Uuid>,
     /// Nothing was left for the next round.
     pub(super) is_done: bool,
 }
@@ -57,6 +59,8 @@ enum AtTrigger {
     NoRoom,
     /// The route of this definition is needed first.
     Needs(String),
+    /// Another transaction has locked the route.
+    Locked,
 }
 
 impl Decider {
@@ -82,14 +86,15 @@ impl Decider {
             matches: Vec::new(),
             done: events.first().and_then(|event| event.after),
             decided: Vec::with_capacity(events.len()),
+            locked: Vec::new(),
             is_done: triggers.is_last,
             events,
         }
     }
 
     /// The tenant of the events.
-    pub(super) fn tenant(&self) -> Option<Uuid> {
-        self.events.first().map(|event| event.tenant)
+    pub(super) fn tenant(&self) -> Uuid {
+        self.events.first().map_or_else(Uuid::nil, |event| event.tenant)
     }
 
     /// The triggers that cannot be read.
@@ -99,13 +104,17 @@ impl Decider {
 
     /// Continues. Returns the key of the definition whose route is needed to go on, or none at the end.
     pub(super) fn advance(mut self, queue: &Queue) -> Result<(Self, Option<String>)> {
-        while self.decided.len() < self.events.len() {
+        'events: while self.decided.len() < self.events.len() {
             while self.next < self.triggers.len() {
                 match self.at_trigger(queue)? {
                     AtTrigger::Needs(key) => return Ok((self, Some(key))),
                     AtTrigger::NoRoom => {
                         self.stop();
                         return Ok((self, None));
+                    }
+                    AtTrigger::Locked => {
+                        self.leave_out();
+                        continue 'events;
                     }
                     AtTrigger::NoMatch => {}
                     AtTrigger::Match(one, bytes) => {
@@ -131,6 +140,16 @@ impl Decider {
         if self.done != self.events[self.decided.len()].after {
             self.push(self.done);
         }
+    }
+
+    /// Leaves the current event as it was.
+    fn leave_out(&mut self) {
+        let event = self.events.remove(self.decided.len());
+        self.locked.push(event.id);
+        self.matches.clear();
+        self.next = 0;
+        self.is_match = false;
+        self.done = self.events.get(self.decided.len()).and_then(|event| event.after);
     }
 
     fn push(&mut self, until: Option<Uuid>) {
@@ -172,6 +191,9 @@ impl Decider {
         let Some(route) = self.routes.get(&fields.definition_key) else {
             return Ok(AtTrigger::Needs(fields.definition_key.clone()));
         };
+        if route.as_ref().is_err_and(Error::is_lock_timeout) {
+            return Ok(AtTrigger::Locked);
+        }
         let renderer = known.renderer.get_or_insert_with(|| Renderer::of(&known.trigger));
         let rendered = match renderer {
             Ok(renderer) => renderer.event(event, room),

@@ -1,5 +1,7 @@
 //! The policies of a definition that a worker needs while it runs its jobs.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -60,6 +62,11 @@ impl Policies {
             arg_schema: definition.arg_schema.clone().unwrap_or(default.arg_schema),
             redaction: definition.redaction.clone().unwrap_or_default(),
         }
+    }
+
+    /// The longest time that one attempt may run.
+    pub(crate) fn timeout(&self) -> Duration {
+        Duration::from_secs(self.timeout_seconds)
     }
 
     pub(crate) fn retry(&self) -> RetryPolicy {

@@ -56,6 +56,11 @@ impl Caller {
         &self.settings.secrets
     }
 
+    /// The timeout of one call.
+    pub(super) fn timeout(&self) -> Duration {
+        self.settings.timeout
+    }
+
     /// Sends a request, within the timeouts of the endpoint and the attempt.
     pub(super) async fn call(&self, body: &str, id: &str, trace: &str, remaining: Duration) -> CallResult {
         let within = self.settings.timeout.min(remaining);

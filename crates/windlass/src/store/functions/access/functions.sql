@@ -36,7 +36,7 @@ begin
            'promote lost_jobs reap pull_lost_jobs pull_reap expire unblock_all fold_tallies maintain_partitions prune prune_events
             retire_lanes
             summarize_times sample_activity seal_audit purge_deleted_tenants lead due_triggers next_due_ms fire_triggers
-            pending_events event_triggers dispatch_events hold_event_back note_trouble'),
+            pending_events event_triggers dispatch_events hold_event_back note_trouble note_locked keeper_route'),
           ('server admin operator',
            'enqueue_as enqueue_as_many cancel_as cancel_many_as retry_as retry_many_as purge purge_subject purge_tenant
             record_audit record_audits verify_audit

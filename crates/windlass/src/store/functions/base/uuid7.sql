@@ -8,7 +8,10 @@ return encode(
       placing substring(int8send((extract(epoch from clock_timestamp()) * 1000)::bigint) from 3) from 1 for 6),
     52, 1), 53, 1), 'hex')::uuid;
 
--- The smallest UUIDv7 of an instant: a partition bound.
+-- The smallest UUIDv7 of an instant: a bound of partitions and of events. The 48 bits have no room for an instant before
+-- 1970 or after 10889. The first or the last one is used instead: an interval of a hundred years before now must not wrap
+-- around to the future.
 create or replace function windlass.uuid7_floor(at timestamptz) returns uuid
 language sql immutable parallel safe
-return encode(substring(int8send((extract(epoch from at) * 1000)::bigint) from 3) || '\x00000000000000000000', 'hex')::uuid;
+return encode(substring(int8send(least(greatest(extract(epoch from at) * 1000, 0), 281474976710655)::bigint) from 3)
+  || '\x00000000000000000000', 'hex')::uuid;

@@ -17,3 +17,20 @@ begin
   select d.arg_schema into arg_schema from windlass.job_definitions d where d.key = route_of.definition_key;
 end
 $$;
+
+-- The same for a keeper, which needs the routes of many tenants one after the other: if an open transaction of the tenant
+-- has created or reactivated the lane, or has locked the tenant, the call fails after 200 ms with lock_not_available.
+create or replace function windlass.keeper_route(
+  tenant uuid, definition_key text,
+  out tenant_id uuid, out lane integer, out max_attempts smallint, out has_start_deadline boolean, out arg_schema jsonb)
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+set lock_timeout = '200ms'
+as $$
+#variable_conflict use_column
+begin
+  select r.tenant_id, r.lane, r.max_attempts, r.has_start_deadline, r.arg_schema
+    into tenant_id, lane, max_attempts, has_start_deadline, arg_schema
+    from windlass.route_of(keeper_route.tenant, keeper_route.definition_key, null, null) r;
+end
+$$;

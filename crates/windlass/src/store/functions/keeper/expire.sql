@@ -2,8 +2,10 @@
 -- instant is kept: a job that its worker releases must not outlive it. Returns the number of processed instants,
 -- regardless of the result: a full round means that there may be more. A job that cannot be ended is recorded in
 -- `trouble`, and the others are ended. A job that another transaction has locked is skipped and tried again in the next
--- round: an application's transaction may stay open for minutes. A claim fails late jobs by itself (see claim.sql), so
--- the keeper processes jobs that are never claimed. Tenants take turns (see tenants_in_turn).
+-- round: an application's transaction may stay open for minutes. If what depends on a job is locked, the job is tried
+-- again after two seconds, and after three such jobs all of the tenant, because each waits for 200 ms. A claim fails
+-- late jobs by itself (see claim.sql), so the keeper processes jobs that are never claimed. Tenants take turns (see
+-- tenants_in_turn).
 -- Lock order: the row of each waiting job, then its instant, skipping locked ones. It waits for neither, so it cannot
 -- deadlock with a purge.
 -- Index: expiry_by_time to find who is due, and expiry_of_tenant in its own order: another plan would lock everything
@@ -21,8 +23,11 @@ as $$
 declare
   at timestamptz := clock_timestamp();
   has_trouble boolean := exists (select from windlass.trouble t where t.duty = 'expire');
+  locked constant text := 'another transaction holds a lock that the end of the job needs: ';
   tenants uuid[];
   due record;
+  waits integer;
+  done uuid[];
 begin
   perform windlass.need_read_committed();
   looked := 0;
@@ -33,7 +38,9 @@ begin
   end if;
   for due in
     select d.tenant_id, count(*) as n, array_agg(d.job_id) as jobs, array_agg(d.only_unstarted) as are_starts
-      from unnest(tenants) t (id) cross join lateral (
+      from (select n.id from unnest(tenants) n (id)
+             where not (has_trouble and windlass.is_set_aside('expire', n.id, n.id::text))) t
+           cross join lateral (
              select x.tenant_id, x.job_id, x.only_unstarted from windlass.expiry x
               where x.tenant_id = t.id and x.expires_at <= at
                 and not (has_trouble and windlass.is_set_aside('expire', x.tenant_id, x.job_id::text))
@@ -44,19 +51,30 @@ begin
     looked := looked + due.n;
     begin
       perform windlass.expire_these(due.tenant_id, due.jobs, due.are_starts);
+      done := due.jobs || due.tenant_id;
     exception when others then
       perform windlass.raise_server_trouble(sqlstate, sqlerrm);
+      waits := 0;
+      done := '{}';
       for i in 1 .. cardinality(due.jobs) loop
         begin
           perform windlass.expire_these(due.tenant_id, array[due.jobs[i]], array[due.are_starts[i]]);
-        exception when others then
+          done := done || due.jobs[i];
+        exception when lock_not_available then
+          waits := waits + 1;
+          perform windlass.note_locked('expire', due.tenant_id, due.jobs[i]::text, locked || sqlerrm);
+        when others then
           perform windlass.raise_server_trouble(sqlstate, sqlerrm);
           perform windlass.note_trouble('expire', due.tenant_id, due.jobs[i]::text,
             'the job is past its deadline and cannot be failed: ' || sqlerrm);
         end;
+        if waits = 3 then
+          perform windlass.note_locked('expire', due.tenant_id, due.tenant_id::text, locked || 'too many jobs of the tenant are waiting');
+          exit;
+        end if;
       end loop;
     end;
-    perform windlass.clear_trouble('expire', array_fill(due.tenant_id, array[cardinality(due.jobs)]), due.jobs, at);
+    perform windlass.clear_trouble('expire', array_fill(due.tenant_id, array[cardinality(done)]), done, at);
   end loop;
   has_more := has_more and looked > 0;
 end

@@ -1,6 +1,7 @@
 -- Jobs of pull workers whose lease has expired, for the reaper. `is_timed_out`: the attempt exceeded its timeout and
 -- did not miss a heartbeat. Tenants take turns. Rows that another transaction has locked are skipped, so that they
--- never fill a round. Deletes leases of ended attempts first.
+-- never fill a round; for the same reason all jobs of a tenant are skipped for two seconds if its open transactions block
+-- several. Deletes leases of ended attempts first.
 -- Index: pull_lease_by_expiry, so a call that finds nothing is cheap.
 create or replace function windlass.pull_lost_jobs(most integer)
 returns table (worker integer, tenant_id uuid, job_id uuid, attempt integer, token uuid, failures smallint, lost smallint,
@@ -26,7 +27,8 @@ begin
   return query
     with lost as materialized (
       select r.*, row_number() over (partition by r.tenant_id order by r.expires_at) as turn from windlass.pull_lease r
-       where r.expires_at <= at and not (has_trouble and windlass.is_set_aside('reap', r.tenant_id, r.job_id::text))),
+       where r.expires_at <= at and not (has_trouble and (windlass.is_set_aside('reap', r.tenant_id, r.job_id::text)
+                                                          or windlass.is_set_aside('reap', r.tenant_id, r.tenant_id::text)))),
     overdue as materialized (
       select r.* from lost r
         join windlass.live l on l.tenant_id = r.tenant_id and l.job_id = r.job_id and l.attempt = r.attempt and l.token = r.token

@@ -3,7 +3,8 @@
 -- Lock order: the workers' rows in order, then the leases, as in a heartbeat, and the live rows, skipping locked ones:
 -- the jobs of a worker that an open transaction has locked are left for the next round. Each lease is checked again, so
 -- a heartbeat either came first (the job is kept) or comes later (the job is gone); settle checks attempt and token
--- again. Waits only briefly for other locks of open transactions.
+-- again. Waits only briefly for other locks of open transactions: such a job is tried again after two seconds, and after
+-- three of them all jobs of the tenant.
 create or replace function windlass.pull_reap(
   tenants uuid[], jobs uuid[], attempts integer[], tokens uuid[], details jsonb[], out settled integer[], out overruled integer[])
 language plpgsql security definer
@@ -17,6 +18,9 @@ declare
   done text;
   left_behind integer[];
   locked integer[];
+  why constant text := 'another transaction holds a lock that the end of the attempt needs: ';
+  waited uuid[] := '{}'; -- the tenant of each job that had to wait too long
+  noted uuid[] := '{}';
 begin
   if not (windlass.is_list(tenants) and windlass.is_list(jobs) and windlass.is_list(attempts)
       and windlass.is_list(tokens) and windlass.is_list(details)) then
@@ -39,9 +43,19 @@ begin
      order by r.tenant_id, r.job_id
        for update of r, l skip locked
   loop
+    continue when cardinality(array_positions(waited, tenants[due.ord])) >= 3;
     begin
       done := windlass.pull_settle(tenants[due.ord], jobs[due.ord], attempts[due.ord], tokens[due.ord], details[due.ord]);
-    exception when others then
+    exception when lock_not_available then
+      done := 'lost';
+      waited := waited || tenants[due.ord];
+      noted := noted || jobs[due.ord];
+      perform windlass.note_locked('reap', tenants[due.ord], jobs[due.ord]::text, why || sqlerrm);
+      if cardinality(array_positions(waited, tenants[due.ord])) = 3 then
+        noted := noted || tenants[due.ord];
+        perform windlass.note_locked('reap', tenants[due.ord], tenants[due.ord]::text, why || 'too many jobs of the tenant are waiting');
+      end if;
+    when others then
       perform windlass.raise_server_trouble(sqlstate, sqlerrm);
       perform windlass.note_trouble('reap', tenants[due.ord], jobs[due.ord]::text, 'the job cannot be recovered: ' || sqlerrm);
       done := 'lost';
@@ -54,7 +68,9 @@ begin
       overruled := overruled || due.ord;
     end if;
   end loop;
-  perform windlass.clear_trouble('reap', tenants, jobs, at);
+  perform windlass.clear_trouble('reap', array_agg(i.tenant), array_agg(s.subject), at)
+     from unnest(tenants, jobs) i (tenant, job) cross join lateral unnest(array[i.job, i.tenant]) s (subject)
+    where s.subject <> all (noted);
   update windlass.job_workers w set ended = 'lost' where w.id = any (left_behind);
 end
 $$;

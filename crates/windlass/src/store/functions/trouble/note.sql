@@ -16,9 +16,10 @@ end
 $$;
 
 -- The same for a row that another transaction has locked: it is tried again after two seconds instead of a minute (see
--- is_set_aside).
+-- is_set_aside). Trap: it seems to have been recorded a minute ago, so clear_trouble deletes it at any time.
 create or replace function windlass.note_locked(of_duty text, of_tenant uuid, of_subject text, why text) returns void
-language plpgsql
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
 as $$
 #variable_conflict use_column
 begin

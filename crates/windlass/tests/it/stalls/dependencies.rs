@@ -1,0 +1,123 @@
+//! A retry of a canceled job locks what it waits for. The keeper ends the jobs of others meanwhile, and does not wait for
+//! each job of the tenant.
+
+use serde_json::json;
+use tokio_postgres::Client;
+use uuid::Uuid;
+use windlass::keeper::Duty;
+use windlass::pull::{Claim, Pull, Puller};
+use windlass::{Definition, NewJob};
+use windlass_testing::{TestQueue, eventually};
+
+use super::{limited, round};
+use crate::support::{Hand, count, status, until};
+
+const PAIRS: usize = 8;
+
+/// Opens a transaction that retries a canceled job behind each of these ordering keys.
+async fn retry_behind(queue: &TestQueue, hand: &Hand, tenant: Uuid, keys: &[String]) -> Client {
+    let mut begin = format!("set role windlass_app; set windlass.tenant_id = '{tenant}'; begin");
+    for key in keys {
+        let behind = format!("'held', tenant_id => '{tenant}', ordering_key => '{key}', if_unmet => 'run'");
+        let behind = hand.enqueue(&behind).await;
+        let cancel = "select windlass.cancel($1, $2)";
+        assert_eq!(
+            hand.client.query_one(cancel, &[&tenant, &behind]).await.unwrap().get::<_, String>(0),
+            "canceled"
+        );
+        begin.push_str(&format!("; select windlass.retry('{tenant}', '{behind}', 'tester')"));
+    }
+    let application = queue.client().await;
+    application.batch_execute(&begin).await.unwrap();
+    application
+}
+
+fn keys() -> Vec<String> {
+    (0..PAIRS).map(|n| format!("k{n}")).collect()
+}
+
+/// A-337
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_retry_delays_no_deadline_of_another_tenant() {
+    let queue = TestQueue::create_apart().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    let (open, other) = (queue.tenant("open").await, queue.tenant("other").await);
+    let late = "delay => '1 day', deadline => now() + interval '1 hour'";
+    let mut first = Vec::new();
+    for key in keys() {
+        let arguments = format!("'held', tenant_id => '{open}', ordering_key => '{key}', {late}");
+        first.push(hand.enqueue(&arguments).await);
+    }
+    let single = hand.enqueue(&format!("'held', tenant_id => '{other}', {late}")).await;
+    let application = retry_behind(&queue, &hand, open, &keys()).await;
+    let pass = "update windlass.expiry set expires_at = clock_timestamp() - interval '1 s';
+        update windlass.job set deadline = clock_timestamp() - interval '1 s' where deadline is not null";
+    hand.client.batch_execute(pass).await.unwrap();
+
+    round(&queue, Duty::Expire, "an open retry").await;
+    assert_eq!(status(&hand.client, single).await, "failed");
+    let noted = "select count(*) from windlass.trouble where duty = 'expire'";
+    assert_eq!(
+        count(&hand.client, noted).await,
+        4,
+        "three jobs were tried, and then the tenant was set aside"
+    );
+    application.batch_execute("commit").await.unwrap();
+    for job in first {
+        eventually("its deadline passes too", async || {
+            round(&queue, Duty::Expire, "after the retry").await;
+            status(&hand.client, job).await == "failed"
+        })
+        .await;
+    }
+    assert_eq!(count(&hand.client, noted).await, 0, "nothing is left of it");
+}
+
+/// A-338
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_retry_delays_no_lost_job_of_another_tenants_pull_workers() {
+    let queue = TestQueue::create_apart().await;
+    let hand = Hand::new(queue.client().await).await;
+    queue.define(&Definition::new("held")).await.unwrap();
+    let (open, other) = (queue.tenant("open").await, queue.tenant("other").await);
+    let ordered = |key: &String| NewJob::new("held").tenant(open).ordering_key(key);
+    for key in keys() {
+        queue.enqueue(&ordered(&key)).await.unwrap();
+    }
+    let single = queue.enqueue(&NewJob::new("held").tenant(other)).await.unwrap().id;
+    let pull = Pull::start(queue.queue()).await.unwrap();
+    for (tenant, jobs) in [(open, PAIRS), (other, 1)] {
+        let claim = Claim::new(["held"]).worker_id(Some("own".to_owned())).limit(10);
+        let claimed = pull.claim(&Puller::new("own").tenant(tenant), claim).await.unwrap().deliver();
+        assert_eq!(claimed.len(), jobs);
+    }
+    let application = retry_behind(&queue, &hand, open, &keys()).await;
+    let expire = "update windlass.pull_lease set expires_at = now() - interval '1 s'";
+    hand.client.batch_execute(expire).await.unwrap();
+
+    let reap = "select coalesce(cardinality(l.tenants), 0) from (select array_agg(l.tenant_id) as tenants, array_agg(l.job_id) as jobs,
+            array_agg(l.attempt) as attempts, array_agg(l.token) as tokens, array_agg($1::jsonb) as details
+          from windlass.pull_lost_jobs(100) l) l, windlass.pull_reap(l.tenants, l.jobs, l.attempts, l.tokens, l.details) r";
+    let lost =
+        json!({"outcome": 5, "next": 3, "failures": 1, "lost": 1, "snoozes": 0, "reason": "budget_spent"});
+    let reaped =
+        async || -> i32 { limited("a reap", hand.client.query_one(reap, &[&lost])).await.unwrap().get(0) };
+    assert_eq!(reaped().await, 1 + PAIRS as i32);
+    until(&hand.client, single, "dead_letter").await;
+    let noted = "select count(*) from windlass.trouble where duty = 'reap'";
+    assert_eq!(
+        count(&hand.client, noted).await,
+        4,
+        "three jobs were tried, and then the tenant was set aside"
+    );
+    application.batch_execute("commit").await.unwrap();
+    let left = "select count(*) from windlass.pull_lease";
+    eventually("its jobs are recovered too", async || {
+        reaped().await;
+        count(&hand.client, left).await == 0
+    })
+    .await;
+    assert_eq!(count(&hand.client, noted).await, 0, "nothing is left of it");
+    pull.stop().await;
+}
