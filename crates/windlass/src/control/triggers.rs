@@ -61,7 +61,7 @@ impl Acting {
 
     /// Changes fields: a JSON merge patch, in which null resets a field to its default. With `seen`, only if the
     /// trigger still has that generation. Older generations no longer fire. A placeholder in the template keeps the
-    /// redacted value.
+    /// redacted value, unless the trigger gets another definition that does not redact it: then it is refused.
     pub async fn update_trigger(
         &self,
         id: Uuid,
@@ -76,6 +76,11 @@ impl Acting {
         let (now, zone) = store::trigger::now(&self.session, tenant).await?;
         let new = with_zone(merge::merged(&old.fields, &hidden::restored(&old, changes)?)?, zone);
         new.check()?;
+        if new.definition_key != old.fields.definition_key
+            && let Some(redaction) = store::definition::redaction(&self.session, &new.definition_key).await?
+        {
+            hidden::refuse_unhidden(&old, &new, redaction, changes)?;
+        }
         let is_same = merge::same_times(&old.fields, &new);
         let times = if is_same {
             Times::Kept
