@@ -38,6 +38,7 @@ mod search;
 mod secrets;
 mod set_aside;
 mod sign_in;
+mod slow;
 mod streams;
 mod support;
 mod systems;

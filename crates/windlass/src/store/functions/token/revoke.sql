@@ -15,7 +15,7 @@ end
 $$;
 
 -- The old half of a rotation: the token stays valid for the overlap and then ends, and refers to its successor. Null if
--- there is none that can be replaced. A second rotation of the same token is refused: rotate its successor.
+-- there is none that can be replaced: it is not valid any more. A second rotation of the same token is refused: rotate its successor.
 create or replace function windlass.retire_token(of_tenant uuid, of_id text, successor text, overlap_seconds integer) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -26,7 +26,7 @@ begin
   update windlass.api_tokens t
      set replaced_by = successor,
          expires_at = least(t.expires_at, clock_timestamp() + make_interval(secs => overlap_seconds))
-   where t.tenant_id = of_tenant and t.id = of_id and t.replaced_by is null and t.revoked_at is null;
+   where t.tenant_id = of_tenant and t.id = of_id and t.replaced_by is null and windlass.is_valid(t);
   if not found then
     return null;
   end if;
