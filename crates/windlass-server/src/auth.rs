@@ -23,9 +23,10 @@ pub mod session;
 mod token;
 
 pub(crate) use attempts::Attempts;
-pub use authenticator::{Authenticated, Authenticator};
+pub use authenticator::{Authenticated, Authenticator, Unauthenticated};
 pub use bootstrap::create_admin_token;
 pub use caller::{Caller, Who};
+pub(crate) use grant::creator_problem;
 pub use jwt::{JwtClaims, JwtKeys, JwtSettings, JwtVerifier};
 pub(crate) use link::LinkSecret;
 pub(crate) use member::MemberRole;

@@ -143,7 +143,7 @@ pub struct Limits {
     #[config(env = "WINDLASS_HEADER_SECONDS", default = 10)]
     pub header_seconds: u64,
 
-    /// How long a client may take to send the body of a request.
+    /// How long a client may take to send the body of a request, or to receive the next part of a response.
     #[config(env = "WINDLASS_BODY_SECONDS", default = 30)]
     pub body_seconds: u64,
 
@@ -155,11 +155,11 @@ pub struct Limits {
     #[config(env = "WINDLASS_STATEMENT_SECONDS", default = 15)]
     pub statement_seconds: u64,
 
-    /// The maximum number of open connections.
+    /// The maximum number of open connections. A further one replaces the one that has been idle for the longest time.
     #[config(env = "WINDLASS_HTTP_CONNECTIONS", default = 10000)]
     pub connections: usize,
 
-    /// The maximum number of open connections of one address (with IPv6, of one /64 network). Trusted proxies and localhost are not limited.
+    /// The maximum number of open connections of one address (with IPv6, of one /64 network; twice as many of a /56, four times as many of a /48). Trusted proxies and localhost are not limited.
     #[config(env = "WINDLASS_ADDRESS_CONNECTIONS", default = 1000)]
     pub address_connections: usize,
 

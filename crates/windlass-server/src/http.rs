@@ -28,6 +28,7 @@ mod problem;
 mod searches;
 mod standing;
 mod time;
+mod unsent;
 
 use axum::Router;
 use axum::http::Method;

@@ -22,9 +22,15 @@ pub(crate) fn start(logs: &Logs) {
     };
 }
 
-/// State changes of jobs are logged by one module at debug, independent of the level of the rest.
+/// State changes of jobs are logged by one module at debug, independent of the level of the rest. What the HTTP/2 library logs below
+/// the level error is about its peers, which could fill the log; a filter that names it takes precedence.
 fn filter(logs: &Logs, is_json: bool) -> EnvFilter {
-    let filter = EnvFilter::try_new(&logs.filter).unwrap_or_else(|_| EnvFilter::new("info"));
+    let given = EnvFilter::try_new(&logs.filter).unwrap_or_else(|_| EnvFilter::new("info"));
+    let names_h2 = logs.filter.split(',').any(|directive| directive.trim().starts_with("h2"));
+    let filter = match "h2=error".parse() {
+        Ok(directive) if !names_h2 => given.add_directive(directive),
+        _ => given,
+    };
     if !logs.jobs.unwrap_or(is_json) {
         return filter;
     }
@@ -45,5 +51,12 @@ mod tests {
         assert!(filter(&logs(None), true).to_string().contains("windlass::telemetry=debug"));
         assert!(!filter(&logs(None), false).to_string().contains("telemetry"));
         assert!(!filter(&logs(Some(false)), true).to_string().contains("telemetry"));
+    }
+
+    #[test]
+    fn a_peer_cannot_fill_the_log_with_errors_of_http2() {
+        let logs = |filter: &str| Logs { format: LogFormat::Auto, filter: filter.to_owned(), jobs: None };
+        assert!(filter(&logs("debug"), false).to_string().contains("h2=error"));
+        assert!(!filter(&logs("info,h2=trace"), false).to_string().contains("h2=error"));
     }
 }

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use windlass::Queue;
 use windlass::admin::Reach;
 
-use crate::auth::Permission;
+use crate::auth::{Permission, Unauthenticated};
 use crate::http::{App, Denial, Problem, ProblemKind};
 
 pub use depth::{METRICS, depths};
@@ -100,7 +100,11 @@ pub async fn page(State(app): State<App>, request: Request) -> Result<Response, 
             app.record_denial(Denial::of(&known.caller, target)).await;
             return Err(Problem::of(ProblemKind::Forbidden, Permission::ReadMetrics.required()));
         }
-        Err(problem) => {
+        Err(Unauthenticated { problem, person: Some(person) }) => {
+            app.record_denial(Denial::of_person(person, &head.extensions, target)).await;
+            return Err(problem);
+        }
+        Err(Unauthenticated { problem, person: None }) => {
             if problem.kind == ProblemKind::Unauthorized {
                 app.record_denial(Denial::of_anonymous(&head.headers, &head.extensions, target)).await;
             }

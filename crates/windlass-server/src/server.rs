@@ -3,12 +3,13 @@
 //! How it stops: [`Running::stop`] accepts no more connections and waits for the requests in progress, up to a given time; the
 //! rest is aborted. Streams end at once. Then it writes what the requests have left: see [`App::end`].
 
+mod admission;
 mod idle;
 mod origin;
 mod unread;
 
 use std::io;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,14 +18,14 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
-use windlass::internals::Slots;
 
-use idle::{Activity, Response, Timeouts};
+use admission::Admission;
+pub(crate) use admission::network_of;
+use idle::{Activity, Receiving, Response, Timeouts};
 pub(crate) use origin::client_of;
 pub use origin::{OverTls, Proxies};
 use unread::Noted;
@@ -105,8 +106,8 @@ async fn accept(app: App, listener: TcpListener, tls: Option<TlsAcceptor>, stop:
     server
         .http1()
         .timer(TokioTimer::new())
-        // It counts from the end of the previous response, so it cannot be shorter than the idle timeout. The first request has a
-        // shorter one: see `timeouts`.
+        // It counts from the end of the previous response, so it cannot be shorter than the idle timeout. The shorter one is in
+        // `timeouts`.
         .header_read_timeout(app.options().header_timeout.max(app.options().idle_timeout))
         .max_buf_size(64 * 1024)
         .http2()
@@ -116,15 +117,9 @@ async fn accept(app: App, listener: TcpListener, tls: Option<TlsAcceptor>, stop:
         .max_concurrent_streams(MAX_STREAMS);
     let timeouts = timeouts(&app);
     let proxies = app.options().proxies.clone();
-    let slots = Arc::new(Semaphore::new(app.options().max_connections));
-    let per_address = Slots::new(app.options().max_connections_per_address);
+    let admission = Admission::new(app.options().max_connections, app.options().max_connections_per_address);
     let mut connections = tokio::task::JoinSet::new();
     loop {
-        let slot = tokio::select! {
-            slot = slots.clone().acquire_owned() => slot,
-            () = stop.accepting.cancelled() => break,
-        };
-        let Ok(slot) = slot else { break };
         let (stream, from) = tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok(accepted) => accepted,
@@ -138,26 +133,30 @@ async fn accept(app: App, listener: TcpListener, tls: Option<TlsAcceptor>, stop:
             () = stop.accepting.cancelled() => break,
         };
         while connections.try_join_next().is_some() {}
+        let activity = Activity::default();
         // A proxy has the connections of all clients, and local processes are trusted.
         let is_counted = !proxies.contains(from.ip()) && !from.ip().to_canonical().is_loopback();
-        let slot_of_address = per_address.take(network_of(from.ip()), 1);
-        if is_counted && slot_of_address.is_none() {
+        let admitted = tokio::select! {
+            admitted = admission.admit(is_counted.then_some(from.ip()), &activity) => admitted,
+            () = stop.accepting.cancelled() => break,
+        };
+        let Some(admitted) = admitted else {
             tracing::debug!(%from, "connection limit of the address reached");
             continue;
-        }
+        };
         let (server, router, watcher, tls, proxies) =
             (server.clone(), router.clone(), graceful.watcher(), tls.clone(), proxies.clone());
-        connections.spawn(async move {
-            let _slots = (slot, slot_of_address);
+        let replaced = admitted.replaced.clone();
+        let connection = async move {
             let _ = stream.set_nodelay(true);
             let is_tls = tls.is_some();
-            let Some(stream) = handshake(stream, tls, timeouts.first).await else { return };
-            let activity = Activity::default();
+            let Some(stream) = handshake(stream, tls, timeouts.head).await else { return };
+            let stream = TokioIo::new(Receiving { stream, activity: activity.clone() });
             let requests = activity.clone();
             let service =
                 hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
                     let router = router.clone();
-                    let in_progress = requests.begin();
+                    let in_progress = requests.begin(request.version());
                     let (client, over_tls) = proxies.origin(from.ip(), is_tls, request.headers());
                     async move {
                         let (head, body) = request.into_parts();
@@ -181,6 +180,13 @@ async fn accept(app: App, listener: TcpListener, tls: Option<TlsAcceptor>, stop:
             if let Err(error) = ended {
                 tracing::debug!(%error, %from, "a connection ended early");
             }
+        };
+        connections.spawn(async move {
+            let _admitted = admitted;
+            tokio::select! {
+                () = connection => {}
+                () = replaced.cancelled() => tracing::debug!(%from, "closed an idle connection for a new one"),
+            }
         });
     }
     drop(listener);
@@ -192,52 +198,30 @@ async fn accept(app: App, listener: TcpListener, tls: Option<TlsAcceptor>, stop:
     app.end().await;
 }
 
-/// One IPv6 client usually has a whole /64.
-pub(crate) fn network_of(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(six) => IpAddr::V6(Ipv6Addr::from_bits(six.to_bits() & (!0 << 64))),
-        four @ IpAddr::V4(_) => four,
-    }
-}
-
 /// A long poll may wait and then take the time of a request; requests in progress are checked only after that.
 fn timeouts(app: &App) -> Timeouts {
     let options = app.options();
     Timeouts {
-        first: options.header_timeout,
+        head: options.header_timeout,
         between: options.idle_timeout,
         in_progress: options.request_timeout + options.body_timeout + MAX_WAIT,
     }
 }
 
-type Stream = TokioIo<Box<dyn ReadWrite>>;
+type Stream = Box<dyn ReadWrite>;
 
 /// A socket, with or without TLS.
 trait ReadWrite: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send {}
 impl<T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send> ReadWrite for T {}
 
 async fn handshake(stream: TcpStream, tls: Option<TlsAcceptor>, within: Duration) -> Option<Stream> {
-    let Some(tls) = tls else { return Some(TokioIo::new(Box::new(stream))) };
+    let Some(tls) = tls else { return Some(Box::new(stream)) };
     match tokio::time::timeout(within, tls.accept(stream)).await {
-        Ok(Ok(stream)) => Some(TokioIo::new(Box::new(stream))),
+        Ok(Ok(stream)) => Some(Box::new(stream)),
         Ok(Err(error)) => {
             tracing::debug!(%error, "a TLS handshake failed");
             None
         }
         Err(_) => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_ipv6_network_of_64_bits_is_one_client() {
-        let of = |text: &str| network_of(text.parse().unwrap());
-        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:2"));
-        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
-        assert_eq!(of("192.0.2.1"), of("::ffff:192.0.2.1"));
-        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
     }
 }

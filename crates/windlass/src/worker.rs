@@ -270,6 +270,10 @@ impl Shared {
             }
             let key = (job.fence.tenant, job.definition_key.clone());
             let gathered = waiting.entry(key).or_default();
+            // Two tenants may give their jobs the same id, and an endpoint names the job of an outcome by its id alone.
+            if gathered.iter().any(|other| other.fence.job == job.fence.job) {
+                self.spawn(kind, std::mem::take(gathered), reserved);
+            }
             gathered.push(job);
             if gathered.len() == batch {
                 self.spawn(kind, std::mem::take(gathered), reserved);

@@ -111,6 +111,19 @@ pub(crate) async fn accept_as_new(
     session::begin(app, of, &format!("user:{}", account.id), from).await
 }
 
+/// Revokes an open invitation of the caller's tenant: only one to a role that the caller can grant.
+pub(crate) async fn revoke_invitation(app: &App, caller: &Caller, id: Uuid) -> Result<Invitation, Problem> {
+    let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
+    let revoked = acting.revoke_invitation(caller.tenant(), id).await?;
+    let role: Option<Role> = revoked.role.parse().ok();
+    if role.is_none_or(|role| caller.check_grant(role, None).is_err()) {
+        let detail = "you cannot revoke an invitation to a role with more permissions than your own";
+        return Err(Problem::of(ProblemKind::Forbidden, detail));
+    }
+    acting.commit().await?;
+    Ok(revoked)
+}
+
 /// Changes the role of a member of the caller's tenant.
 pub(crate) async fn set_role(
     app: &App,
@@ -188,15 +201,18 @@ async fn hash_new(password: Secret) -> Result<String, Problem> {
     })
 }
 
-/// Creates a password reset link for the account of this address. A super-admin can do it for every account; a tenant admin for a
-/// member of the tenant who is not a member of another one and has no more permissions than the admin.
-pub(crate) async fn create_reset(
-    app: &App,
-    caller: &Caller,
-    email: &str,
-) -> Result<(PasswordReset, LinkSecret), Problem> {
+/// A password reset that the caller may create, and the transaction for it.
+#[derive(Debug)]
+pub(crate) struct NewReset {
+    pub(crate) acting: Acting,
+    tenant: Uuid,
+    user: Uuid,
+}
+
+/// Begins a password reset of the account of this address. A super-admin can do it for every account; a tenant admin for a member of
+/// the tenant who is not a member of another one and has no more permissions than the admin.
+pub(crate) async fn begin_reset(app: &App, caller: &Caller, email: &str) -> Result<NewReset, Problem> {
     let email = email_address(email)?;
-    let secret = LinkSecret::generate();
     let is_super = caller.role == Role::SuperAdmin && caller.scopes.is_none();
     let missing = || if is_super { Problem::not_found("account") } else { not_possible() };
     let user = app.queue().account(&email).await?.ok_or_else(missing)?.id;
@@ -206,11 +222,18 @@ pub(crate) async fn create_reset(
     if !is_super {
         check_member(&acting, caller, user).await?;
     }
-    let seconds = caller.link_seconds(RESET_SECONDS, acting.now().await?)?;
-    let made = acting.create_password_reset(tenant, user, &secret.hash(), seconds).await?;
-    let made = made.ok_or_else(not_possible)?;
-    acting.commit().await?;
-    Ok((made, secret))
+    Ok(NewReset { acting, tenant, user })
+}
+
+impl NewReset {
+    /// Creates the link.
+    pub(crate) async fn create(&self, caller: &Caller) -> Result<(PasswordReset, LinkSecret), Problem> {
+        let Self { acting, tenant, user } = self;
+        let secret = LinkSecret::generate();
+        let seconds = caller.link_seconds(RESET_SECONDS, acting.now().await?)?;
+        let made = acting.create_password_reset(*tenant, *user, &secret.hash(), seconds).await?;
+        Ok((made.ok_or_else(not_possible)?, secret))
+    }
 }
 
 /// Checks that the user is a member of the caller's tenant without more permissions than the caller. The role is locked until the

@@ -52,6 +52,26 @@ pub struct Authenticated {
     pub requests_per_minute: Option<u32>,
 }
 
+/// Why a request has no caller.
+#[derive(Debug)]
+pub struct Unauthenticated {
+    pub problem: Problem,
+    /// The person of the session, by the name in the audit trail, if only the tenant is wrong.
+    pub person: Option<String>,
+}
+
+impl From<Problem> for Unauthenticated {
+    fn from(problem: Problem) -> Self {
+        Self { problem, person: None }
+    }
+}
+
+impl From<Unauthenticated> for Problem {
+    fn from(error: Unauthenticated) -> Self {
+        error.problem
+    }
+}
+
 impl Authenticator {
     /// `is_secure`: cookies are sent over TLS only, even for connections without TLS.
     pub fn new(queue: Queue, jwt: Option<JwtSettings>, is_secure: bool) -> Self {
@@ -72,12 +92,18 @@ impl Authenticator {
     }
 
     /// The caller of this request. Every failure has the same response.
-    pub async fn authenticate(&self, request: &Parts) -> Result<Authenticated, Problem> {
+    pub async fn authenticate(&self, request: &Parts) -> Result<Authenticated, Unauthenticated> {
         let Some(bearer) = bearer(&request.headers)? else { return self.by_session(request).await };
-        match TokenSecret::parse(bearer) {
-            Some(token) => self.by_token(&token, address_of(request).as_deref()).await,
-            None => self.by_jwt(bearer).await,
-        }
+        Ok(match TokenSecret::parse(bearer) {
+            Some(token) => self.by_token(&token, address_of(request).as_deref()).await?,
+            None => self.by_jwt(bearer).await?,
+        })
+    }
+
+    /// The person or the token of a request's session, by the name in the audit trail.
+    pub(crate) async fn name_of_session(&self, request: &Parts) -> Option<String> {
+        let session = self.session_of(request).await.ok()?;
+        session.user_id.map(|id| format!("user:{id}")).or(session.token_id.map(|id| format!("token:{id}")))
     }
 
     async fn by_jwt(&self, token: &str) -> Result<Authenticated, Problem> {
@@ -95,12 +121,16 @@ impl Authenticator {
         Ok(Authenticated { caller, requests_per_minute })
     }
 
-    async fn by_session(&self, request: &Parts) -> Result<Authenticated, Problem> {
-        let headers = &request.headers;
+    async fn session_of(&self, request: &Parts) -> Result<SignedIn, Problem> {
         let secure = Secure(self.is_secure || OverTls::of(&request.extensions));
-        let hash = session_hash(headers, secure).ok_or_else(Problem::unauthorized)?;
+        let hash = session_hash(&request.headers, secure).ok_or_else(Problem::unauthorized)?;
         let session = self.session(&hash, address_of(request).as_deref()).await?;
-        let session = session.ok_or_else(Problem::unauthorized)?;
+        session.ok_or_else(Problem::unauthorized)
+    }
+
+    async fn by_session(&self, request: &Parts) -> Result<Authenticated, Unauthenticated> {
+        let headers = &request.headers;
+        let session = self.session_of(request).await?;
         if let Some(id) = &session.token_id {
             let known = match self.remembered(id).filter(Remembered::is_fresh) {
                 Some(known) => known.token,
@@ -114,7 +144,7 @@ impl Authenticator {
             return Ok(found);
         }
         let (Some(id), Some(email)) = (session.user_id, session.email.clone()) else {
-            return Err(Problem::unauthorized());
+            return Err(Problem::unauthorized().into());
         };
         let named = headers.get("x-tenant-id").and_then(|id| id.to_str().ok()?.parse::<Uuid>().ok());
         let wanted = named.or(session.chosen_tenant);
@@ -123,7 +153,8 @@ impl Authenticator {
         } else {
             // No fallback to another tenant: a request for one tenant must not be applied to another.
             let chosen = session.members.iter().find(|member| Some(member.tenant_id) == wanted);
-            let member = chosen.ok_or_else(no_tenant)?;
+            let person = || Some(format!("user:{id}"));
+            let member = chosen.ok_or_else(|| Unauthenticated { problem: no_tenant(), person: person() })?;
             let role = member.role.parse().map_err(|()| Problem::unauthorized())?;
             (role, Some(member.tenant_id), member.requests_per_minute)
         };

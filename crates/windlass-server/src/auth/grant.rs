@@ -87,6 +87,14 @@ impl Caller {
     }
 }
 
+/// The problem of a caller whose access has ended while its request was processed: the same as at its beginning.
+pub(crate) fn creator_problem(error: windlass::Error) -> Problem {
+    match error {
+        windlass::Error::Unknown { what: "creator" } => Problem::unauthorized(),
+        error => error.into(),
+    }
+}
+
 /// Whether the creator of a link may still create it: one who manages members and can grant this role. A creator that is not
 /// stored here is a JWT, with which its links expire, or somebody with access to the database.
 pub(super) fn may_still_grant(creator: LinkCreator, role: Role) -> bool {

@@ -83,7 +83,7 @@ impl Slot {
         if self.is_readiness {
             return response;
         }
-        response.map(|body| Body::new(Counted { body, rest: Bytes::new(), _slot: self }))
+        response.map(|body| Body::new(Counted::new(body, self)))
     }
 }
 
@@ -92,13 +92,20 @@ const PIECE: usize = 16 * 1024;
 
 /// The body of a counted response. A connection would take a body in one piece at once, however slowly its client reads, and the
 /// slots would be free before it is sent.
-struct Counted {
+#[derive(Debug)]
+pub(super) struct Counted<S> {
     body: Body,
     rest: Bytes,
-    _slot: Slot,
+    _slot: S,
 }
 
-impl HttpBody for Counted {
+impl<S> Counted<S> {
+    pub(super) fn new(body: Body, slot: S) -> Self {
+        Self { body, rest: Bytes::new(), _slot: slot }
+    }
+}
+
+impl<S: Unpin> HttpBody for Counted<S> {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -14,9 +14,11 @@ use super::anonymous::Anonymous;
 use super::bodies::Bodies;
 use super::denials::{Denial, Denials};
 use super::everyone::Everyone;
+use super::health::Readiness;
 use super::heavy::{Heavy, usual_heavy};
 use super::limits::Rates;
 use super::searches::Searches;
+use super::unsent::Unsent;
 use crate::auth::{Attempts, Authenticator, JwtSettings};
 use crate::hooks::Hooks;
 use crate::server::Proxies;
@@ -34,6 +36,8 @@ struct Inner {
     options: Options,
     authenticator: Authenticator,
     bodies: Bodies,
+    unsent: Unsent,
+    readiness: Readiness,
     rates: Rates,
     searches: Searches,
     heavy: Heavy,
@@ -55,7 +59,10 @@ pub struct Options {
     pub max_body_bytes: usize,
     /// The maximum total size of the request bodies in memory. At least eight times the maximum of one body.
     pub body_bytes_at_once: usize,
-    /// How long a client may take to send a request's head, and its body.
+    /// The maximum total size of the responses to known callers that are not sent yet.
+    pub response_bytes_at_once: usize,
+    /// How long a client may take to send a request's head, and its body. The latter is also how long it may take to receive the next
+    /// part of a response, if the memory is needed.
     pub header_timeout: Duration,
     pub body_timeout: Duration,
     /// How long a connection may stay open without a request.
@@ -97,6 +104,7 @@ impl Default for Options {
         Self {
             max_body_bytes: 4 * 1024 * 1024,
             body_bytes_at_once: 128 * 1024 * 1024,
+            response_bytes_at_once: 128 * 1024 * 1024,
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(60),
@@ -134,6 +142,8 @@ impl App {
                 anonymous: Anonymous::new(options.anonymous_at_once, options.anonymous_per_network),
                 heavy: Heavy::new(options.heavy_per_tenant),
                 bodies,
+                unsent: Unsent::new(options.response_bytes_at_once, options.body_timeout),
+                readiness: Readiness::default(),
                 options,
                 authenticator,
                 rates: Rates::default(),
@@ -221,6 +231,15 @@ impl App {
     /// The memory budget of the request bodies.
     pub(super) fn bodies(&self) -> &Bodies {
         &self.inner.bodies
+    }
+
+    /// The memory budget of the responses to known callers.
+    pub(super) fn unsent(&self) -> &Unsent {
+        &self.inner.unsent
+    }
+
+    pub(super) fn readiness(&self) -> &Readiness {
+        &self.inner.readiness
     }
 
     pub(crate) fn rates(&self) -> &Rates {

@@ -17,6 +17,7 @@ use uuid::Uuid;
 
 use super::app::App;
 use super::problem::{Problem, ProblemKind};
+use super::standing;
 use crate::auth::Caller;
 use crate::server::{client_of, network_of};
 
@@ -64,6 +65,11 @@ impl Bodies {
         Held { bodies: self.clone(), holder, bytes: 0 }
     }
 
+    /// The share of a known caller, of which nothing is held yet.
+    pub(super) fn hold_for(&self, caller: &Caller) -> Held {
+        self.hold(Holder::of_caller(caller))
+    }
+
     fn shares(&self) -> MutexGuard<'_, Shares> {
         self.shares.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -77,7 +83,7 @@ impl Bodies {
 impl Held {
     /// Takes more of the budget, or fails.
     fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
-        let mut shares = self.bodies.shares();
+        let shares = self.bodies.shares();
         let is_anonymous = self.holder.is_anonymous();
         let own = shares.by_holder.get(&self.holder).copied().unwrap_or(0) + bytes;
         let most = self.bodies.most;
@@ -88,12 +94,26 @@ impl Held {
             let detail = "too many request bodies are in progress; try again later";
             return Err(Problem::of(ProblemKind::Unavailable, detail).retry_after(1));
         }
+        drop(shares);
+        self.add(bytes);
+        Ok(())
+    }
+
+    /// Whether the holder has no more than its share.
+    pub(super) fn has_room(&self) -> bool {
+        let shares = self.bodies.shares();
+        let own = shares.by_holder.get(&self.holder).copied().unwrap_or(0);
+        fits(own, shares.of_all, self.bodies.most)
+    }
+
+    /// Takes more of the budget, whatever is left of it.
+    pub(super) fn add(&mut self, bytes: usize) {
+        let mut shares = self.bodies.shares();
         shares.of_all += bytes;
-        shares.of_anonymous += if is_anonymous { bytes } else { 0 };
-        shares.by_holder.insert(self.holder.clone(), own);
+        shares.of_anonymous += if self.holder.is_anonymous() { bytes } else { 0 };
+        *shares.by_holder.entry(self.holder.clone()).or_default() += bytes;
         drop(shares);
         self.bytes += bytes;
-        Ok(())
     }
 }
 
@@ -124,11 +144,14 @@ impl Holder {
     fn of(request: &Extensions, most: usize) -> Self {
         let network = || client_of(request).map(network_of);
         match request.get::<Caller>() {
-            Some(Caller { tenant: Some(tenant), .. }) => Self::Tenant(*tenant),
-            Some(caller) => Self::Credential(caller.name()),
+            Some(caller) => Self::of_caller(caller),
             None if most <= SMALL => Self::Forms(network()),
             None => Self::Messages(network()),
         }
+    }
+
+    fn of_caller(caller: &Caller) -> Self {
+        caller.tenant.map_or_else(|| Self::Credential(caller.name()), Self::Tenant)
     }
 
     fn is_anonymous(&self) -> bool {
@@ -152,7 +175,8 @@ pub(super) async fn whole(request: Request, app: &App) -> Result<(Request, Held)
 #[derive(Debug, Clone, Copy)]
 struct Counted;
 
-/// A whole body of at most `most` bytes, within the body timeout. The second value holds its share of the budget.
+/// A whole body of at most `most` bytes, within the body timeout, of a caller that still has access when it is complete. The second
+/// value holds its share of the budget.
 pub(crate) async fn read(request: Request, app: &App, most: usize) -> Result<(Bytes, Held), Problem> {
     let too_large =
         || Problem::of(ProblemKind::BodyTooLarge, format!("the body must have at most {most} bytes"));
@@ -162,7 +186,8 @@ pub(crate) async fn read(request: Request, app: &App, most: usize) -> Result<(By
     }
     let is_counted = request.extensions().get::<Counted>().is_some();
     let mut held = app.bodies().hold(Holder::of(request.extensions(), most));
-    let mut chunks = request.into_body().into_data_stream();
+    let (mut head, body) = request.into_parts();
+    let mut chunks = body.into_data_stream();
     let reading = async {
         let (mut parts, mut length) = (Vec::new(), 0);
         while let Some(chunk) = chunks.next().await {
@@ -182,6 +207,7 @@ pub(crate) async fn read(request: Request, app: &App, most: usize) -> Result<(By
     let bytes = tokio::time::timeout(app.options().body_timeout, reading)
         .await
         .map_err(|_| Problem::of(ProblemKind::RequestTimeout, "the body did not arrive in time"))??;
+    standing::check_again(&mut head, app).await?;
     Ok((bytes, held))
 }
 

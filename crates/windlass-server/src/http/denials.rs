@@ -66,6 +66,16 @@ impl Denial {
         Self::of_anonymous_act(Action::Request, (from, request_id), target, shown(headers))
     }
 
+    /// Of a person who has signed in, and who is no member of the tenant: for the installation.
+    pub(crate) fn of_person(name: String, extensions: &Extensions, target: impl Into<String>) -> Self {
+        let from = client_of(extensions).map(|address| address.to_string());
+        let request_id = extensions.get::<RequestId>().map(|id| id.0.clone());
+        let actor = Actor::new(&name).from_address(from).request_id(request_id);
+        let (target, credential) = (target.into(), name);
+        let reach = Reach::Everything;
+        Self { reach, actor, is_known: true, action: Action::Request, target, credential }
+    }
+
     /// Of a message with an invalid signature.
     pub(crate) fn at_hook(from_address: Option<String>, request_id: Option<String>, hook: &str) -> Self {
         let hook = windlass::internals::text::storable(hook.as_bytes(), 100);

@@ -21,8 +21,9 @@ use super::limits::{RequestId, shown_path};
 use super::openapi::SIGNED;
 use super::parameters;
 use super::problem::{Problem, ProblemKind};
+use super::standing::{self, Checked};
 use crate::api::hooks;
-use crate::auth::{Authenticated, Caller, Permission, Role};
+use crate::auth::{Authenticated, Caller, Permission, Role, Unauthenticated};
 use crate::server::client_of;
 use crate::web;
 
@@ -43,15 +44,22 @@ pub(crate) struct Guarded {
 #[derive(Debug, Clone)]
 pub(crate) struct InProcess(pub(crate) Caller);
 
-/// Why a call is denied, and its caller if known.
+/// Why a call is denied, and its caller as far as known.
 struct Denied {
     problem: Problem,
-    caller: Option<Caller>,
+    by: DeniedCaller,
 }
 
-impl From<Problem> for Denied {
-    fn from(problem: Problem) -> Self {
-        Self { problem, caller: None }
+enum DeniedCaller {
+    Known(Box<Caller>),
+    /// A person who has signed in, and who is no member of the tenant; by the name in the audit trail.
+    Person(String),
+    Unknown,
+}
+
+impl From<Unauthenticated> for Denied {
+    fn from(Unauthenticated { problem, person }: Unauthenticated) -> Self {
+        Self { problem, by: person.map_or(DeniedCaller::Unknown, DeniedCaller::Person) }
     }
 }
 
@@ -61,8 +69,16 @@ pub(crate) async fn guard(State(route): State<Guarded>, request: Request, next: 
             Ok(slot) => slot,
             Err(problem) => return problem_response(&route, problem),
         };
-        let response = serve(&route, None, request, next).await;
+        let (head, body) = request.into_parts();
+        let form = host::changes_something(&head.method).then(|| head.clone());
+        let response = serve(&route, None, Request::from_parts(head, body), next).await;
         let response = response.unwrap_or_else(|problem| problem_response(&route, problem));
+        // A handler that compares a credential, and returns 401, records that itself.
+        if let Some(head) = form.filter(|_| response.status() == StatusCode::FORBIDDEN) {
+            let denied_by = route.app.authenticator().name_of_session(&head).await;
+            let denied_by = denied_by.map_or(DeniedCaller::Unknown, DeniedCaller::Person);
+            record(&route.app, &head, denied_by).await;
+        }
         return match slot {
             Some(slot) => slot.until_sent(response),
             None => response,
@@ -70,14 +86,19 @@ pub(crate) async fn guard(State(route): State<Guarded>, request: Request, next: 
     }
     // Split, because the head can be shared between threads and the body cannot.
     let (mut parts, body) = request.into_parts();
-    let target = format!("{} {}", parts.method, shown_path(parts.uri.path()));
-    let Denied { problem, caller } = match admit(&route, &parts).await {
+    let target = target_of(&parts);
+    let Denied { problem, by } = match admit(&route, &parts).await {
         Ok(caller) => {
             parts.extensions.insert(caller.clone());
+            parts.extensions.insert(Checked::now());
             parts.extensions.insert(route.permission);
             let request = Request::from_parts(parts, body);
-            let response = serve(&route, Some(&caller), request, next).await;
+            let response = match route.app.unsent().admit(&caller) {
+                Ok(()) => serve(&route, Some(&caller), request, next).await,
+                Err(problem) => Err(problem),
+            };
             let response = response.unwrap_or_else(|problem| problem_response(&route, problem));
+            let response = route.app.unsent().until_sent(response, &caller);
             // A denial by the handler is recorded as well.
             if matches!(response.status(), StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED) {
                 route.app.record_denial(Denial::of(&caller, target)).await;
@@ -90,18 +111,28 @@ pub(crate) async fn guard(State(route): State<Guarded>, request: Request, next: 
     if let Some(page) = problem.solved_at.filter(|_| is_page) {
         return Redirect::to(page).into_response();
     }
-    match (problem.kind, &caller) {
+    match problem.kind {
         // A redirect to the sign-in page is not a denial.
-        (ProblemKind::Unauthorized, _) if is_page => return web::to_sign_in(&parts.uri).into_response(),
-        (ProblemKind::Unauthorized | ProblemKind::Forbidden, Some(caller)) => {
-            route.app.record_denial(Denial::of(caller, target)).await;
-        }
-        (ProblemKind::Unauthorized | ProblemKind::Forbidden, None) => {
-            route.app.record_denial(Denial::of_anonymous(&parts.headers, &parts.extensions, target)).await;
-        }
+        ProblemKind::Unauthorized if is_page => return web::to_sign_in(&parts.uri).into_response(),
+        ProblemKind::Unauthorized | ProblemKind::Forbidden => record(&route.app, &parts, by).await,
         _ => {}
     }
     problem_response(&route, problem)
+}
+
+/// Records a denied call in the audit trail.
+async fn record(app: &App, request: &Parts, by: DeniedCaller) {
+    let target = target_of(request);
+    app.record_denial(match by {
+        DeniedCaller::Known(caller) => Denial::of(&caller, target),
+        DeniedCaller::Person(name) => Denial::of_person(name, &request.extensions, target),
+        DeniedCaller::Unknown => Denial::of_anonymous(&request.headers, &request.extensions, target),
+    })
+    .await;
+}
+
+fn target_of(request: &Parts) -> String {
+    format!("{} {}", request.method, shown_path(request.uri.path()))
 }
 
 fn problem_response(route: &Guarded, problem: Problem) -> Response {
@@ -137,17 +168,21 @@ async fn serve(
     let (request, held) = bodies::whole(request, &route.app).await?;
     let is_heavy = reads || renders || heavy::may_be_large(request.body());
     let accepts_gzip = gzip::is_accepted(request.headers());
+    let permit = if is_heavy { Some(route.app.heavy().permit(permit_key(caller)).await?) } else { None };
+    let (mut head, body) = request.into_parts();
+    standing::check_again(&mut head, &route.app).await?;
+    let request = Request::from_parts(head, body);
     let (of_route, of_caller) = (route.clone(), caller.cloned());
     let response = async move {
         let _held = held;
         handle(&of_route, of_caller.as_ref(), request, next).await
     };
-    let response = if is_heavy {
-        let permit = route.app.heavy().permit(permit_key(caller)).await?;
-        let response = async move { gzip::pack_large(response.await, accepts_gzip).await };
-        heavy::run_apart(permit, response).await
-    } else {
-        response.await
+    let response = match permit {
+        Some(permit) => {
+            let response = async move { gzip::pack_large(response.await, accepts_gzip).await };
+            heavy::run_apart(permit, response).await
+        }
+        None => response.await,
     };
     Ok(later::complete(response).await)
 }
@@ -176,7 +211,7 @@ async fn admit(route: &Guarded, request: &Parts) -> Result<Caller, Denied> {
     caller.from_address = client_of(&request.extensions).map(|address| address.to_string());
     match check(route, request, &mut caller, requests_per_minute).await {
         Ok(()) => Ok(caller),
-        Err(problem) => Err(Denied { problem, caller: Some(caller) }),
+        Err(problem) => Err(Denied { problem, by: DeniedCaller::Known(Box::new(caller)) }),
     }
 }
 

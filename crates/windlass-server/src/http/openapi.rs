@@ -176,6 +176,7 @@ fn takes_key(route: &Route) -> bool {
         "/api/v1/admin/tokens",
         "/api/v1/admin/tokens/{token_id}/rotate",
         "/api/v1/admin/invitations",
+        "/api/v1/admin/password-resets",
         "/api/v1/retention/holds",
     ];
     creating.contains(&route.path)

@@ -1,6 +1,9 @@
 //! Failures as `application/problem+json` (RFC 9457). The only place where errors of the library become HTTP responses. No
 //! internals are exposed: an internal error is logged, and the response has only the request id.
 
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -298,7 +301,9 @@ impl From<Error> for Problem {
                 Self::of(ProblemKind::Timeout, advice::after_a_timeout())
             }
             error if error.is_transient() => {
-                tracing::warn!(%error, "the database is unavailable");
+                if is_due() {
+                    tracing::warn!(%error, "the database is unavailable");
+                }
                 let detail = "the database cannot be reached; try again later";
                 Self::of(ProblemKind::Unavailable, detail).retry_after(2)
             }
@@ -308,6 +313,17 @@ impl From<Error> for Problem {
             }
         }
     }
+}
+
+/// Whether to log that the database is unavailable: every request fails then, and one line every few seconds says so.
+fn is_due() -> bool {
+    static LAST: Mutex<Option<Instant>> = Mutex::new(None);
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_due = last.is_none_or(|last| last.elapsed() >= Duration::from_secs(5));
+    if is_due {
+        *last = Some(Instant::now());
+    }
+    is_due
 }
 
 impl IntoResponse for Problem {

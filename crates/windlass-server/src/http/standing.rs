@@ -1,6 +1,7 @@
-//! Whether the caller of a stream or of a waiting claim still has access. Other requests are checked once; a stream stays open for
-//! hours and a claim waits for a minute, so they are checked again every few seconds and end when the token was revoked or has
-//! expired, the session has ended, or the member was removed.
+//! Whether the caller of a stream or of a waiting claim still has access. A stream stays open for hours and a claim waits for a
+//! minute, so they are checked again every few seconds and end when the token was revoked or has expired, the session has ended, or
+//! the member was removed. Other requests are checked when their head arrives, and again before they run if that was a moment ago:
+//! a body may take half a minute.
 //!
 //! Every stream has a standing, so the streams of a tenant are counted here, too.
 
@@ -26,6 +27,9 @@ const EVERY: Duration = Duration::from_secs(3);
 
 /// How long a caller keeps its access while no check has a result, because the database or the issuer does not respond.
 const UNVERIFIED: Duration = Duration::from_secs(30);
+
+/// How long the check of a request is valid until its handler runs.
+const MOMENT: Duration = Duration::from_secs(1);
 
 /// A guess: a stream ends whenever its reader closes it.
 const RETRY_AFTER: u64 = 5;
@@ -57,6 +61,28 @@ impl FromRequestParts<App> for Access {
         let now = Instant::now();
         Ok(Self { app, request, caller, permission, checked: now, verified: now })
     }
+}
+
+/// When the caller of a request was checked. Set by the guard.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Checked(Instant);
+
+impl Checked {
+    pub(super) fn now() -> Self {
+        Self(Instant::now())
+    }
+}
+
+/// Checks the caller of a request again if that was a moment ago: its body was slow, or it waited for a permit.
+pub(super) async fn check_again(request: &mut Parts, app: &App) -> Result<(), Problem> {
+    let Some(Checked(verified)) = request.extensions.get::<Checked>().copied() else { return Ok(()) };
+    if verified.elapsed() < MOMENT {
+        return Ok(());
+    }
+    let access = Access::from_request_parts(request, app).await?;
+    Access { verified, ..access }.check().await?;
+    request.extensions.insert(Checked::now());
+    Ok(())
 }
 
 /// The part of a head that decides who the caller is, copied: a clone would keep all headers, and a slice the buffer they are in.

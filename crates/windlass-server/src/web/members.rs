@@ -194,7 +194,9 @@ pub(crate) async fn change(FromState(app): FromState<App>, viewer: Viewer, poste
     } else if let Some(email) = posted.get("reset") {
         let made = async {
             let base = viewer.link_url()?;
-            let (_, secret) = accounts::create_reset(&app, &viewer.caller, email).await?;
+            let reset = accounts::begin_reset(&app, &viewer.caller, email).await?;
+            let (_, secret) = reset.create(&viewer.caller).await?;
+            reset.acting.commit().await?;
             Ok::<_, Problem>(format!("{base}/ui/password-resets/{}", secret.expose()))
         };
         match made.await {
@@ -231,8 +233,6 @@ async fn remove(app: &App, viewer: &Viewer, user: Uuid) -> Result<String, Proble
 }
 
 async fn revoke(app: &App, viewer: &Viewer, id: Uuid) -> Result<String, Problem> {
-    let acting = app.queue().act(viewer.caller.reach(), &viewer.caller.actor()).await?;
-    let revoked = acting.revoke_invitation(viewer.caller.tenant(), id).await?;
-    acting.commit().await?;
+    let revoked = accounts::revoke_invitation(app, &viewer.caller, id).await?;
     Ok(format!("Revoked the invitation for {}.", revoked.email))
 }

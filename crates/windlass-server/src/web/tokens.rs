@@ -16,7 +16,7 @@ use super::query::instant;
 use super::search::{Search, Searched};
 use super::viewer::Viewer;
 use super::when::When;
-use crate::auth::{Kind, Role, TokenSecret};
+use crate::auth::{Kind, Role, TokenSecret, creator_problem};
 use crate::http::{App, Problem, ProblemKind, check_future};
 
 #[derive(Template)]
@@ -171,7 +171,7 @@ async fn make(app: &App, viewer: &Viewer, posted: &Posted) -> Result<(Token, Tok
         expires_at,
     };
     let acting = app.queue().act(caller.global_reach(), &caller.actor()).await?;
-    let token = acting.create_token(tenant, &new, &secret.hash()).await?;
+    let token = acting.create_token(tenant, &new, &secret.hash()).await.map_err(creator_problem)?;
     acting.commit().await?;
     Ok((token, secret))
 }

@@ -112,3 +112,36 @@ async fn a_connection_of_http2_has_fifty_requests_at_once() {
     let streams = settings.chunks(6).find(|setting| setting[..2] == [0, 3]).map(|setting| &setting[2..]);
     assert_eq!(streams, Some(&[0, 0, 0, 50][..]));
 }
+
+/// the same with a credential.
+#[tokio::test(flavor = "multi_thread")]
+async fn responses_that_a_caller_does_not_receive_have_a_limit_and_others_are_served() {
+    let options = Options { response_bytes_at_once: 3_000_000, ..Options::default() };
+    let server = TestServer::start_with(options).await;
+    server.queue.define(&Definition::new("a")).await.unwrap();
+    let tenant = server.queue.tenant("a").await;
+    let new = NewJob::new("a").tenant(tenant).payload(&json!({"text": "a".repeat(600_000)}));
+    let path = format!("/api/v1/jobs/{}", server.queue.enqueue(&new).await.unwrap().id);
+    let (viewer, other) =
+        (server.client(tenant, Role::Viewer).await, server.client(DEFAULT_TENANT, Role::Viewer).await);
+    let slow = reqwest::Client::builder().http2_prior_knowledge().http2_initial_stream_window_size(1024);
+    let slow = slow.no_proxy().build().unwrap();
+    let read = async || {
+        let request = slow.get(format!("{}{path}", server.base));
+        request.bearer_auth(viewer.token.as_deref().unwrap()).send().await.unwrap()
+    };
+    let mut unread = Vec::new();
+    let refused = loop {
+        let answer = read().await;
+        if answer.status() != 200 {
+            break answer;
+        }
+        unread.push(answer);
+    };
+    assert_eq!((refused.status().as_u16(), unread.len()), (429, 3), "half of the budget, and one more");
+    assert_eq!(refused.headers()["retry-after"], "1");
+    other.get("/api/v1/jobs").await.expect(200);
+    let whole = unread.pop().unwrap().bytes().await.unwrap();
+    assert!(whole.len() > 600_000, "it is complete");
+    eventually("there is room again", async || viewer.get("/api/v1/me").await.status == 200).await;
+}

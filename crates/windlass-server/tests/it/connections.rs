@@ -141,3 +141,43 @@ async fn a_stream_sends_keep_alives() {
         server.queue.enqueue(&windlass::NewJob::new("a")).await.unwrap();
     }
 }
+
+/// the timeout of a head is not only for the first one.
+#[tokio::test]
+async fn a_later_head_that_is_not_completed_times_out() {
+    let options = Options {
+        header_timeout: Duration::from_secs(1),
+        idle_timeout: Duration::from_secs(600),
+        ..Options::default()
+    };
+    let server = TestServer::start_with(options).await;
+    let mut stream = connect(&server).await;
+    let request = b"GET /health/live HTTP/1.1\r\nhost: x\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    let mut response = [0; 4096];
+    let read = stream.read(&mut response).await.unwrap();
+    assert!(String::from_utf8_lossy(&response[..read]).starts_with("HTTP/1.1 200"));
+    stream.write_all(&request[..20]).await.unwrap();
+    until_closed(stream).await;
+}
+
+///
+#[tokio::test]
+async fn idle_connections_keep_no_health_check_out() {
+    let server = TestServer::start_with(Options { max_connections: 3, ..Options::default() }).await;
+    let request = b"GET /health/live HTTP/1.1\r\nhost: x\r\n\r\n";
+    let mut open = Vec::new();
+    for number in 0..10 {
+        let mut stream = connect(&server).await;
+        stream.write_all(request).await.unwrap();
+        let mut response = [0; 4096];
+        let read = stream.read(&mut response).await.unwrap();
+        assert!(String::from_utf8_lossy(&response[..read]).starts_with("HTTP/1.1 200"), "{number}");
+        open.push(stream);
+    }
+    // The oldest were closed, the last is still open.
+    let mut last = open.pop().unwrap();
+    until_closed(open.remove(0)).await;
+    last.write_all(request).await.unwrap();
+    assert!(last.read(&mut [0; 4096]).await.unwrap() > 0);
+}

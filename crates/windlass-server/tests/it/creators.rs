@@ -175,3 +175,84 @@ async fn a_revocation_that_commits_while_an_invitation_is_accepted_comes_first()
     assert_eq!(accepted.status, 404, "{}", accepted.text);
     assert_eq!(members(&server, tenant).await, 0);
 }
+
+/// the tenant is deleted in steps, and its admins and members exist until the last one.
+#[tokio::test]
+async fn a_link_of_a_tenant_that_is_being_deleted_sets_nothing() {
+    let server = TestServer::start().await;
+    let tenant = server.queue.tenant("a").await;
+    server.member(tenant, "boss@example.com", "tenant_admin").await;
+    let admin = server.client(tenant, Role::TenantAdmin).await;
+    let reset = path_of(&admin.post(RESETS, &json!({"email": "boss@example.com"})).await.expect(201));
+    let invitation = invite(&admin, "ada@example.com").await;
+    let database = server.queue.client().await;
+    let hash = "select password_hash from windlass.users where email = 'boss@example.com'";
+    let before: String = database.query_one(hash, &[]).await.unwrap().get(0);
+    database
+        .execute("update windlass.tenants set status = 'deleting' where id = $1", &[&tenant])
+        .await
+        .unwrap();
+    let stranger = server.anonymous().with("sec-fetch-site", "same-origin");
+    assert_eq!(stranger.get(&reset).await.status, 404);
+    let used = stranger.form(&reset, &[("new_password", "a password of the attacker")]).await;
+    assert_eq!(used.status, 404, "{}", used.text);
+    assert_eq!(database.query_one(hash, &[]).await.unwrap().get::<_, String>(0), before);
+    assert_eq!(create(&server, &invitation).await.status, 404);
+    // The installation still can.
+    let reset = path_of(&server.admin.post(RESETS, &json!({"email": "boss@example.com"})).await.expect(201));
+    assert_eq!(stranger.form(&reset, &[("new_password", "a new and better password")]).await.status, 200);
+}
+
+/// A repeated request does not replace the link of the first one.
+#[tokio::test]
+async fn a_repeated_request_for_a_reset_link_gets_the_same_response_without_it() {
+    let server = TestServer::start().await;
+    let tenant = server.queue.tenant("a").await;
+    server.member(tenant, "ada@example.com", "viewer").await;
+    let admin = server.client(tenant, Role::TenantAdmin).await.with("idempotency-key", "once");
+    let body = json!({"email": "ada@example.com"});
+    let first = admin.post(RESETS, &body).await.expect(201);
+    let again = admin.post(RESETS, &body).await;
+    assert_eq!(again.header("idempotency-replayed"), Some("true"));
+    let again = again.expect(201);
+    assert_eq!((&again["link"], &again["expires_at"]), (&Value::Null, &first["expires_at"]));
+    let stranger = server.anonymous().with("sec-fetch-site", "same-origin");
+    let used = stranger.form(&path_of(&first), &[("new_password", "a new and better password")]).await;
+    assert_eq!(used.status, 200, "the first link is still valid");
+}
+
+///
+#[tokio::test]
+async fn an_invitation_to_a_higher_role_is_not_revoked() {
+    let server = TestServer::start().await;
+    let tenant = server.queue.tenant("a").await;
+    let admin = server.client(tenant, Role::TenantAdmin).await;
+    let reads = ["members:manage", "jobs:read", "triggers:read", "events:read"];
+    let limited = server.scoped_client(tenant, Role::TenantAdmin, Some(&reads)).await;
+    let mut paths = Vec::new();
+    for role in ["tenant_admin", "viewer"] {
+        let body = json!({"email": format!("{role}@example.com"), "role": role});
+        let made = admin.post(INVITATIONS, &body).await.expect(201);
+        paths.push(format!("{INVITATIONS}/{}", made["id"].as_str().unwrap()));
+    }
+    limited.delete(&paths[0]).await.problem(403, "forbidden");
+    limited.delete(&paths[1]).await.expect(200);
+    admin.delete(&paths[0]).await.expect(200);
+}
+
+///
+#[tokio::test]
+async fn an_expired_token_is_not_rotated() {
+    let server = TestServer::start().await;
+    let tenant = server.queue.tenant("a").await;
+    let admin = server.client(tenant, Role::TenantAdmin).await;
+    let old = server.client(tenant, Role::Viewer).await;
+    let expire =
+        "update windlass.api_tokens set expires_at = clock_timestamp() - interval '1 s' where id = $1";
+    server.queue.client().await.execute(expire, &[&token_id(&old)]).await.unwrap();
+    let path = format!("/api/v1/admin/tokens/{}/rotate", token_id(&old));
+    let later = (Timestamp::now() + SignedDuration::from_mins(10)).to_string();
+    for body in [json!({}), json!({"expires_at": later})] {
+        admin.post(&path, &body).await.problem(409, "conflict");
+    }
+}

@@ -107,3 +107,33 @@ async fn the_audit_trail_names_its_actors_and_shows_changes_below_their_row() {
     let denied = browser.get("/ui/workers").await;
     assert!(denied.expect_text(403).contains("Only super-admins can open this page."), "{}", denied.text);
 }
+
+/// also at the routes that need no credential, and for a person without a membership.
+#[tokio::test]
+async fn a_refused_form_is_recorded_with_its_person() {
+    let server = TestServer::start().await;
+    let (tenant, foreign) = (server.queue.tenant("a").await, server.queue.tenant("b").await);
+    let person = server.member(tenant, "ada@example.com", "viewer").await;
+    let browser = server.browser("ada@example.com").await;
+    let foreign_id = foreign.to_string();
+    assert_eq!(browser.form("/ui/tenant", &[("tenant", foreign_id.as_str())]).await.status, 403);
+    browser.with("x-tenant-id", foreign).get("/api/v1/jobs").await.problem(403, "forbidden");
+    let stranger = server.anonymous().with("origin", "http://evil.test");
+    let link = format!("/ui/invitations/{}", "a".repeat(43));
+    for path in ["/ui/sign-in", "/ui/sign-out", "/ui/theme", link.as_str()] {
+        assert_eq!(stranger.form(path, &[]).await.status, 403, "{path}");
+    }
+    let query = "select actor || ' ' || target from windlass.audit where outcome = 'denied' order by id";
+    let rows = server.queue.client().await.query(query, &[]).await.unwrap();
+    let rows: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    let mut expected =
+        vec![format!("user:{person} POST /ui/tenant"), format!("user:{person} GET /api/v1/jobs")];
+    for path in ["/ui/sign-in", "/ui/sign-out", "/ui/theme", "/ui/invitations/"] {
+        expected.push(format!("anonymous POST {path}"));
+    }
+    assert_eq!(rows.len(), expected.len(), "{rows:?}");
+    for (row, expected) in rows.iter().zip(&expected) {
+        assert!(row.starts_with(expected.as_str()), "{row}, and not {expected}");
+        assert!(!row.contains(&"a".repeat(43)), "the secret of the link is not recorded");
+    }
+}

@@ -79,3 +79,20 @@ async fn raw_get(server: &TestServer, path: &str) -> u16 {
     stream.read_to_end(&mut response).await.unwrap();
     String::from_utf8_lossy(&response).split(' ').nth(1).unwrap().parse().unwrap()
 }
+
+/// A-294: clients without a credential cannot make the server query the database for each of their requests.
+#[tokio::test]
+async fn readiness_is_one_query_for_all_clients() {
+    let server = TestServer::start().await;
+    let (anonymous, database) = (server.anonymous(), server.queue.client().await);
+    let started = std::time::Instant::now();
+    let mut queries = std::collections::HashSet::new();
+    for _ in 0..100 {
+        anonymous.get("/health/ready").await.expect(200);
+        let last = "select max(query_start)::text from pg_stat_activity
+            where datname = current_database() and pid <> pg_backend_pid() and query like '%clock_timestamp%'";
+        queries.insert(database.query_one(last, &[]).await.unwrap().get::<_, Option<String>>(0));
+    }
+    let most = 2 + usize::try_from(started.elapsed().as_secs()).unwrap();
+    assert!(queries.len() <= most, "{} queries in {:?}", queries.len(), started.elapsed());
+}

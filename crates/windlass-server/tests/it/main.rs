@@ -40,6 +40,7 @@ mod search;
 mod secrets;
 mod set_aside;
 mod sign_in;
+mod slow;
 mod streams;
 mod support;
 mod systems;

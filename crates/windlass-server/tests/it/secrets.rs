@@ -131,6 +131,40 @@ async fn hidden_payload_values_are_never_shown() {
     server.stop().await;
 }
 
+/// a definition with fewer rules would show what the other one hides.
+#[tokio::test(flavor = "multi_thread")]
+async fn another_definition_does_not_show_the_hidden_values_of_a_trigger() {
+    let server = TestServer::start().await;
+    let admin = server.client(server.queue.tenant("a").await, Role::TenantAdmin).await;
+    for (key, keys) in [("pay", json!(["iban"])), ("pay-again", json!(["iban", "city"])), ("log", json!([]))]
+    {
+        let definition = json!({"key": key, "redaction": {"expressions": [], "keys": keys}});
+        server.admin.post("/api/v1/admin/jobs/definitions", &definition).await.expect(201);
+    }
+    let new = json!({"label": "pay", "trigger_type": "event", "event_name": "paid", "definition_key": "pay",
+        "payload_template": {"iban": "DE123456", "city": "Bonn"}, "conditions": {"to.iban": "DE654321"}});
+    let made = admin.post("/api/v1/jobs/triggers", &new).await.expect(201);
+    let path = format!("/api/v1/jobs/triggers/{}", made["id"].as_str().unwrap());
+    let shown = json!({"iban": "[redacted]", "city": "Bonn"});
+    for (change, pointer) in [
+        (json!({"definition_key": "log"}), "/payload_template/iban"),
+        (json!({"definition_key": "log", "payload_template": shown}), "/payload_template/iban"),
+        (json!({"definition_key": "log", "payload_template": {"iban": "DE1"}}), "/conditions/to.iban"),
+    ] {
+        let refused = admin.patch(&path, &change).await.problem(422, "invalid");
+        assert_eq!(refused["errors"][0]["pointer"], pointer, "{change}: {refused}");
+    }
+    admin.patch(&path, &json!({"definition_key": "pay-again"})).await.expect(200);
+    let entered = json!({"definition_key": "log", "payload_template": {"iban": "DE999999", "city": "Bonn"},
+        "conditions": {"to.iban": "DE888888"}});
+    let saved = admin.patch(&path, &entered).await.expect(200);
+    assert_eq!(saved["payload_template"]["iban"], "DE999999", "it was entered with the change");
+    let audit = admin.get("/api/v1/admin/audit").await;
+    for hidden in ["DE123456", "DE654321"] {
+        assert!(!audit.text.contains(hidden) && !saved.to_string().contains(hidden), "{hidden}");
+    }
+}
+
 /// A template becomes a payload, and is hidden like one: in every response, page and audit row. Saving it as shown keeps it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_triggers_template_is_hidden_and_kept() {

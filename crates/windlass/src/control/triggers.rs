@@ -64,7 +64,7 @@ impl Acting {
 
     /// Changes fields: a JSON merge patch, in which null resets a field to its default. With `seen`, only if the
     /// trigger still has that generation. Older generations no longer fire. A placeholder in the template keeps the
-    /// redacted value.
+    /// redacted value, unless the trigger gets another definition that does not redact it: then it is refused.
     pub async fn update_trigger(
         &self,
         id: Uuid,
@@ -80,6 +80,12 @@ impl Acting {
             let (now, zone) = store::trigger::now(&self.session, tenant).await?;
             let new = with_zone(merge::merged(&old.fields, &hidden::restored(&old, changes)?)?, zone);
             new.check()?;
+            if new.definition_key != old.fields.definition_key
+                && let Some(redaction) =
+                    store::definition::redaction(&self.session, &new.definition_key).await?
+            {
+                hidden::refuse_unhidden(&old, &new, redaction, changes)?;
+            }
             if serde_json::to_value(&new).ok() == serde_json::to_value(&old.fields).ok() {
                 self.was_recorded(); // and its generation stays
                 return Ok(shown(old));

@@ -7,17 +7,17 @@
 //! problem: every process counts its names in the same way, so one process could run another's statement.
 
 mod asking;
+mod ending;
 mod transaction;
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod};
-use futures_util::FutureExt;
 use tokio_postgres::config::{SslMode, TargetSessionAttrs};
-use tokio_postgres::types::ToSql;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Config, Row};
 use uuid::Uuid;
 
@@ -257,6 +257,7 @@ impl Database {
             is_plain: self.is_plain,
             is_silent: AtomicBool::new(false),
             is_asking: AtomicBool::new(false),
+            preparing: Mutex::default(),
         })
     }
 
@@ -298,8 +299,9 @@ pub(crate) async fn conflict_pause() {
     tokio::time::sleep(Duration::from_millis(20).mul_f64(rand::random())).await;
 }
 
-/// A connection from the pool. If it is dropped before a response was read, it is closed and not returned to the pool.
-/// If it is dropped inside a transaction, a rollback is sent, which runs before the statements of its next user.
+/// A connection from the pool. If it is dropped before a response was read, it returns to the pool when the statement has
+/// ended, if that is soon (see `ending`). If it is dropped inside a transaction, a rollback is sent, which runs before the
+/// statements of its next user.
 pub(crate) struct Session {
     client: Option<Object>,
     _held: Option<HeldConnection>,
@@ -314,6 +316,8 @@ pub(crate) struct Session {
     is_silent: AtomicBool,
     /// A statement was sent and its response has not been read.
     is_asking: AtomicBool,
+    /// The statement that is being prepared.
+    preparing: Mutex<Option<(&'static str, &'static [Type])>>,
 }
 
 impl Session {
@@ -365,17 +369,5 @@ impl Session {
 
     fn object(&self) -> &Object {
         self.client.as_ref().expect("the connection is taken out only on drop")
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        let owes = self.is_silent.load(Ordering::Relaxed) || self.is_asking.load(Ordering::Relaxed);
-        if owes && let Some(client) = self.client.take() {
-            drop(Object::take(client));
-        } else if self.is_open {
-            // Sent with the first poll and not awaited: the server processes statements in order.
-            let _ = self.client().batch_execute("rollback").now_or_never();
-        }
     }
 }

@@ -7,8 +7,9 @@ use super::database::{Database, Session, Statement};
 use super::param::{JsonOut, JsonText};
 use crate::error::{Error, Result};
 use crate::model::definition::{Definition, Policies};
+use crate::text::redact::Redaction;
 
-pub(crate) const STATEMENTS: &[&Statement] = &[&DEFINE, &READ, &SCHEMA];
+pub(crate) const STATEMENTS: &[&Statement] = &[&DEFINE, &READ, &SCHEMA, &REDACTION];
 
 static DEFINE: Statement = Statement { text: "select windlass.define($1)", types: &[Type::JSONB] };
 
@@ -35,4 +36,15 @@ static SCHEMA: Statement =
 pub(crate) async fn schema(session: &Session, key: &str) -> Result<Option<(bool, String)>> {
     let rows = session.query(&SCHEMA, &[&key]).await?;
     Ok(rows.first().map(|row| (row.get(0), row.get::<_, JsonOut<'_>>(1).0.to_owned())))
+}
+
+static REDACTION: Statement =
+    Statement { text: include_str!("sql/definition/redaction.sql"), types: &[Type::TEXT] };
+
+/// Returns what the definition redacts in payloads; `None` if there is no such definition.
+pub(crate) async fn redaction(session: &Session, key: &str) -> Result<Option<Redaction>> {
+    let rows = session.query(&REDACTION, &[&key]).await?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    let rules = serde_json::from_str(row.get::<_, JsonOut<'_>>(0).0);
+    rules.map(Some).map_err(|error| Error::refused("redaction", error.to_string()))
 }

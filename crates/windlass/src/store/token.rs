@@ -25,10 +25,11 @@ static CREATE: Statement = Statement {
     types: &[Type::UUID, Type::JSONB, Type::BYTEA],
 };
 
+/// The creator is unknown if it has lost access.
 pub(crate) async fn create(session: &Session, tenant: Uuid, token: &NewToken, hash: &[u8]) -> Result<Token> {
     let fields = serde_json::to_value(token).map_err(|error| Error::refused("token", error.to_string()))?;
     optional(&session.query(&CREATE, &[&tenant, &fields, &hash]).await?)?
-        .ok_or(Error::Unknown { what: "token" })
+        .ok_or(Error::Unknown { what: "creator" })
 }
 
 static LIST: Statement =

@@ -244,6 +244,40 @@ async fn a_batch_is_one_call_with_an_outcome_for_each_job() {
     worker.stop().await.unwrap();
 }
 
+/// an endpoint may return the outcomes in any order, and names each by its id.
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_of_two_tenants_with_one_id_are_never_in_one_call() {
+    let server = Server::start(|request: &Request| {
+        let body = request.json();
+        let outcome = |job: &Value| json!({"id": job["id"], "result": job["tenant_id"]});
+        let outcomes: Vec<Value> = body["jobs"].as_array().unwrap().iter().rev().map(outcome).collect();
+        Reply::json(200, &json!({"outcomes": outcomes}))
+    })
+    .await;
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    queue.define(&Definition::new("tag")).await.unwrap();
+    let tenants = [queue.tenant("a").await, queue.tenant("b").await];
+    let ids: Vec<_> = (0..5).map(|_| uuid::Uuid::now_v7()).collect();
+    for id in &ids {
+        for tenant in tenants {
+            queue.enqueue(&NewJob::new("tag").tenant(tenant).id(*id)).await.unwrap();
+        }
+    }
+    let endpoint = endpoint(&server, "/").batch(10);
+    let worker = worker(&queue).concurrency(20).http("tag", &endpoint).unwrap().start().await.unwrap();
+    let ended = "select count(*) from windlass.jobs where status = 'succeeded'";
+    eventually("all have succeeded", async || count(&client, ended).await == 10).await;
+    let mixed = "select count(*) from windlass.jobs where result <> to_jsonb(tenant_id::text)";
+    assert_eq!(count(&client, mixed).await, 0, "each job has the result of its own tenant");
+    for request in server.requests() {
+        let jobs = request.json()["jobs"].as_array().unwrap().clone();
+        let ids: std::collections::HashSet<_> = jobs.iter().map(|job| job["id"].to_string()).collect();
+        assert_eq!(ids.len(), jobs.len(), "{jobs:?}");
+    }
+    worker.stop().await.unwrap();
+}
+
 /// Within a heartbeat, and the endpoint sees the connection close.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_aborts_the_call() {

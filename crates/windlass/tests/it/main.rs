@@ -13,6 +13,7 @@ mod defaults;
 mod deletion;
 mod doctor;
 mod documents;
+mod dropped;
 mod embedded;
 mod enqueue;
 mod event;

@@ -91,14 +91,13 @@ pub(crate) async fn create(
 }
 
 /// Revoke an invitation
+///
+/// You cannot revoke an invitation to a role with more permissions than your own.
 #[utoipa::path(delete, path = "/api/v1/admin/invitations/{invitation_id}", tag = "members", params(("invitation_id" = Uuid, Path)), responses((status = 200, body = schema::Invitation)))]
 pub(crate) async fn revoke(
     State(app): State<App>,
     caller: Caller,
     Id(id): Id,
 ) -> Result<Json<Invitation>, Problem> {
-    let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
-    let revoked = acting.revoke_invitation(caller.tenant(), id).await?;
-    acting.commit().await?;
-    Ok(Json(revoked))
+    Ok(Json(accounts::revoke_invitation(&app, &caller, id).await?))
 }

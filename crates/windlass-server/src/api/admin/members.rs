@@ -5,12 +5,15 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use utoipa::ToSchema;
 use windlass::admin::Member;
 
 use crate::api::schema;
 use crate::auth::{Caller, MemberRole, accounts};
-use crate::http::{App, Body, Id, LinkUrl, PageQuery, Problem, Query};
+use crate::http::{
+    App, Body, Id, IdempotencyKey, LinkUrl, PageQuery, Problem, Query, replay, store_response,
+};
 
 /// The members of the tenant.
 #[derive(Debug, Serialize, ToSchema)]
@@ -82,8 +85,9 @@ pub(crate) struct ResetLink {
     /// The link expires after one day, with the token or JWT that created it, or when it is used.
     #[schema(value_type = String, format = DateTime)]
     expires_at: jiff::Timestamp,
+    /// Null if the request is a repetition: the link was shown the first time.
     #[schema(example = "…/ui/password-resets/…")]
-    link: String,
+    link: Option<String>,
 }
 
 /// Create a password reset link
@@ -94,11 +98,19 @@ pub(crate) struct ResetLink {
 pub(crate) async fn reset_password(
     State(app): State<App>,
     caller: Caller,
+    key: IdempotencyKey,
     LinkUrl(base): LinkUrl,
     body: Body<ResetBody>,
 ) -> Result<Response, Problem> {
-    let (made, secret) = accounts::create_reset(&app, &caller, &body.value.email).await?;
-    let link = format!("{base}/ui/password-resets/{}", secret.expose());
-    let response = ResetLink { user_id: made.user_id, expires_at: made.expires_at, link };
+    let reset = accounts::begin_reset(&app, &caller, &body.value.email).await?;
+    if let Some(again) = replay(&reset.acting, &key, &body.fingerprint).await? {
+        return Ok(again);
+    }
+    let (made, secret) = reset.create(&caller).await?;
+    let shown = |link| ResetLink { user_id: made.user_id, expires_at: made.expires_at, link };
+    // The response stored for repeated requests has no secret.
+    store_response(&reset.acting, &key, StatusCode::CREATED, &json!(shown(None))).await?;
+    reset.acting.commit().await?;
+    let response = shown(Some(format!("{base}/ui/password-resets/{}", secret.expose())));
     Ok((StatusCode::CREATED, Json(response)).into_response())
 }

@@ -11,7 +11,7 @@ use windlass::admin::{Acting, INSTALLATION};
 use windlass::internals::{NewToken, Token};
 
 use crate::api::schema;
-use crate::auth::{Caller, Kind, Permission, Role, TokenSecret};
+use crate::auth::{Caller, Kind, Permission, Role, TokenSecret, creator_problem};
 use crate::http::{
     App, Body, IdempotencyKey, PageQuery, Problem, ProblemKind, Query, Segment, Time, check_future, replay,
     store_response,
@@ -124,7 +124,7 @@ pub(crate) async fn create(
     if let Some(again) = replay(&acting, &key, &body.fingerprint).await? {
         return Ok(again);
     }
-    let shown = acting.create_token(tenant, &token, &secret.hash()).await?;
+    let shown = acting.create_token(tenant, &token, &secret.hash()).await.map_err(creator_problem)?;
     finish(acting, &key, shown, &secret).await
 }
 
@@ -220,9 +220,9 @@ pub(crate) async fn rotate(
     let shown = rotated.map_err(|error| match error {
         windlass::Error::Changed { .. } => Problem::of(
             ProblemKind::Conflict,
-            "the token was already revoked or rotated; rotate its successor",
+            "the token has expired, or was already revoked or rotated; rotate its successor, or create a token",
         ),
-        error => error.into(),
+        error => creator_problem(error),
     })?;
     finish(acting, &key, shown, &secret).await
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 use crate::model::trigger::{NewTrigger, Trigger};
-use crate::text::redact::{PLACEHOLDER, Rules, is_secret_key};
+use crate::text::redact::{PLACEHOLDER, Redaction, Rules, is_secret_key};
 
 /// The trigger with its template and its conditions redacted.
 pub(crate) fn shown(trigger: Trigger) -> Trigger {
@@ -35,6 +35,51 @@ pub(super) fn restored(old: &Trigger, changes: &Map<String, Value>) -> Result<Ma
         }
     }
     Ok(changes)
+}
+
+/// Refuses to move a trigger to a definition that shows a stored value which is hidden now: whoever may edit a trigger could read
+/// every secret of it in this way. A value that was entered with the change is not a secret to its sender.
+pub(super) fn refuse_unhidden(
+    old: &Trigger,
+    new: &NewTrigger,
+    redaction: Redaction,
+    changes: &Map<String, Value>,
+) -> Result<()> {
+    let moved = Trigger { redaction: Some(redaction), ..old.clone() };
+    let moved_to = &new.definition_key;
+    for (field, value) in [("payload_template", &new.payload_template), ("conditions", &new.conditions)] {
+        let (before, after) = (hidden(old, value), hidden(&moved, value));
+        if let Some(pointer) = unhidden(value, &before, &after, changes.get(field)) {
+            let message =
+                format!("is hidden, and the definition {moved_to:?} does not hide it: enter the value again");
+            return Err(Error::Refused { field: field.to_owned(), pointer: Some(pointer), message });
+        }
+    }
+    Ok(())
+}
+
+/// The pointer of a value that was not entered, and of which more is shown after than before.
+fn unhidden(value: &Value, before: &Value, after: &Value, entered: Option<&Value>) -> Option<String> {
+    if before == after || before == value || entered == Some(value) {
+        return None;
+    }
+    match (value, before, after) {
+        (Value::Object(members), Value::Object(before), Value::Object(after)) => {
+            members.iter().find_map(|(name, value)| {
+                let entered = entered.and_then(|entered| entered.get(name));
+                let rest = unhidden(value, before.get(name)?, after.get(name)?, entered)?;
+                Some(format!("/{}{rest}", name.replace('~', "~0").replace('/', "~1")))
+            })
+        }
+        (Value::Array(items), Value::Array(before), Value::Array(after)) => {
+            let items = items.iter().zip(before).zip(after).enumerate();
+            items.into_iter().find_map(|(place, ((item, before), after))| {
+                let entered = entered.and_then(|entered| entered.get(place));
+                Some(format!("/{place}{}", unhidden(item, before, after, entered)?))
+            })
+        }
+        _ => (after != PLACEHOLDER).then(String::new),
+    }
 }
 
 /// A new trigger has no stored secrets: placeholders that were copied from a displayed trigger are rejected.
@@ -129,6 +174,22 @@ mod tests {
         ] {
             assert_eq!(kept(&new, &old, &seen, false).unwrap_err(), pointer);
         }
+    }
+
+    #[test]
+    fn a_value_that_was_hidden_and_would_be_shown_is_found_unless_it_was_entered() {
+        let value = json!({"pin": "4711", "to": [{"iban": "DE12 of Ada"}], "n": 1});
+        let before = json!({"pin": PLACEHOLDER, "to": [{"iban": "[redacted] of Ada"}], "n": 1});
+        let found = |after: &Value, entered: Option<&Value>| unhidden(&value, &before, after, entered);
+        assert_eq!(found(&before, None), None, "the same rules");
+        assert_eq!(found(&json!(PLACEHOLDER), None), None, "everything is hidden");
+        assert_eq!(found(&value, None).as_deref(), Some("/pin"));
+        assert_eq!(found(&value, Some(&json!({"pin": PLACEHOLDER}))).as_deref(), Some("/pin"), "kept");
+        assert_eq!(found(&value, Some(&json!({"pin": "4711"}))).as_deref(), Some("/to/0/iban"));
+        assert_eq!(found(&value, Some(&value)), None, "entered again");
+        let partly = json!({"pin": PLACEHOLDER, "to": [{"iban": "DE12 of [redacted]"}], "n": 1});
+        assert_eq!(found(&partly, None).as_deref(), Some("/to/0/iban"), "another part of it is shown");
+        assert_eq!(unhidden(&value, &value, &before, None), None, "more is hidden");
     }
 
     #[test]

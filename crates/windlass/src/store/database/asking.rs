@@ -62,7 +62,7 @@ impl Session {
         statement: &Statement,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Rows> {
-        // If this future is dropped meanwhile, it stays set, and the connection does not return to the pool.
+        // If this future is dropped meanwhile, it stays set, and the connection returns to the pool only after the response.
         self.is_asking.store(true, Ordering::Relaxed);
         let asking = self.query_once(bytes, statement, params);
         let result = match self.patience {
@@ -103,7 +103,7 @@ impl Session {
             return self.exchange(&begin, bytes, statement, params).await;
         }
         let result = if self.prepared.load(Ordering::Relaxed) {
-            let prepared = self.object().prepare_typed_cached(statement.text, statement.types).await?;
+            let prepared = self.named(statement).await?;
             self.object().query_raw(&prepared, params.iter().copied()).await?
         } else {
             let typed = params.iter().copied().zip(statement.types.iter().cloned());

@@ -63,7 +63,7 @@ impl Session {
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Rows> {
         // Prepared first: otherwise the commit could overtake a statement that is still being prepared.
-        let named = self.object().prepare_typed_cached(statement.text, statement.types).await?;
+        let named = self.named(statement).await?;
         let client = self.client();
         let (begun, result, committed) = tokio::join!(
             client.batch_execute(begin),

@@ -1,9 +1,10 @@
--- What the creator of a link (an invitation or a password reset) may do now: the role and scopes of the token, or the role
--- of the member, that `by_actor` names. Null if it was revoked, has expired or was removed. An empty object for a creator
+-- What the creator of a link (an invitation or a password reset) or of a token may do now: the role and scopes of the token, or
+-- the role of the member, that `by_actor` names. Null if it was revoked, has expired or was removed, or if the tenant is being
+-- deleted. An empty object for a creator
 -- without a row here: a JWT, whose links expire with it, or the command line. The token or the
 -- membership is locked until the transaction ends, so a revocation that is committed first is seen, and a later one waits until the link
 -- was used. An account is not locked: two people who accept each other's links would deadlock.
--- Lock order: before the account of the link.
+-- Lock order: before the account of the link, and after the gate `tokens`.
 create or replace function windlass.lock_link_creator(of_tenant uuid, by_actor text) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -15,6 +16,9 @@ declare
 begin
   perform windlass.need_read_committed();
   perform windlass.tenant_for(of_tenant);
+  if not windlass.accepts_links(of_tenant) then
+    return null;
+  end if;
   if by_actor like 'token:%' then
     select jsonb_build_object('role', t.role, 'scopes', t.scopes) into found_creator from windlass.api_tokens t
      where t.tenant_id in (of_tenant, '00000000-0000-0000-0000-000000000000') and t.id = creator_id and windlass.is_valid(t) for share;
@@ -31,4 +35,14 @@ begin
   end if;
   return found_creator;
 end
+$$;
+
+-- Whether links and tokens of this tenant may still be created and used: it is not being deleted. The nil tenant is the
+-- installation.
+create or replace function windlass.accepts_links(of_tenant uuid) returns boolean
+language sql stable
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+  select of_tenant = '00000000-0000-0000-0000-000000000000'
+      or exists (select from windlass.tenants t where t.id = of_tenant and t.status <> 'deleting')
 $$;

@@ -22,13 +22,15 @@ $$;
 
 -- Whether an administrator of this tenant may reset this account's password: the account is a member of this tenant
 -- only, and not a super-admin. A password gives access to every tenant of the account, so an administrator of one of
--- two tenants may not. The installation (the nil id) may reset every account.
+-- two tenants may not, and neither may one of a tenant that is being deleted. The installation (the nil id) may reset
+-- every account.
 create or replace function windlass.may_reset(of_tenant uuid, of_user uuid) returns boolean
 language sql stable
 set search_path = pg_catalog, windlass, pg_temp
 as $$
   select of_tenant = '00000000-0000-0000-0000-000000000000' or (
-    exists (select from windlass.members m where m.user_id = of_user and m.tenant_id = of_tenant)
+    windlass.accepts_links(of_tenant)
+    and exists (select from windlass.members m where m.user_id = of_user and m.tenant_id = of_tenant)
     and not exists (select from windlass.members m where m.user_id = of_user and m.tenant_id <> of_tenant)
     and not exists (select from windlass.users u where u.id = of_user and u.is_super_admin))
 $$;

@@ -33,6 +33,9 @@ as $$
 declare
   entry bigint;
 begin
+  if not exists (select from windlass.audit_due d where d.tenant_id = new.tenant_id and d.id = new.id) then
+    return null; -- part of another act
+  end if;
   select a.id into entry from windlass.audit a
    where a.xid = pg_current_xact_id() and a.id > new.after_audit
      and a.action = any (new.actions) and a.target = new.target and a.outcome = 'done'
@@ -41,7 +44,8 @@ begin
    order by a.id limit 1;
   if not found then
     insert into windlass.audit (tenant_id, actor, role, action, target, before, after)
-      values (new.tenant_id, windlass.login_actor(), coalesce(new.role, windlass.caller()), new.actions[1], new.target, new.before, new.after)
+      values (new.tenant_id, windlass.login_actor(), coalesce(new.role, windlass.caller()), new.actions[1], new.target,
+        new.before, new.after)
       returning id into entry;
   end if;
   if exists (select from windlass.audit_due d where d.id > new.id) then

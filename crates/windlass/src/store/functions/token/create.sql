@@ -1,7 +1,9 @@
 -- Stores a token. Only `hash` is kept of its secret. The nil tenant is the installation. Returns the token without the
 -- hash. No other token of the installation has its id (api_tokens_by_id). A tenant has at most 1000 valid tokens and 1000
--- that have ended: the oldest of those is deleted here, but stays in the audit trail.
--- Lock: the gate `tokens` of the tenant, so that the limit is exact.
+-- that have ended: the oldest of those is deleted here, but stays in the audit trail. Returns null if the creator has lost
+-- access since the request was authenticated.
+-- Lock order: the gate `tokens` of the tenant, so that the limit is exact; then the creator. In the opposite order, two
+-- rotations of one token by itself would deadlock.
 create or replace function windlass.create_token(for_tenant uuid, token jsonb, hash bytea) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -15,6 +17,9 @@ begin
   end if;
   perform windlass.need_read_committed();
   perform windlass.lock_gate(for_tenant, 'tokens');
+  if windlass.lock_link_creator(for_tenant, windlass.actor_for(token ->> 'created_by')) is null then
+    return null;
+  end if;
   if (select count(*) from windlass.api_tokens t where t.tenant_id = for_tenant and windlass.is_valid(t)) >= 1000 then
     raise exception 'the tenant has 1000 valid tokens; revoke some first' using errcode = 'WL005', column = 'name';
   end if;
