@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::process::Stdio;
 
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -63,14 +63,15 @@ impl Load {
 /// The process itself.
 pub(crate) async fn run() -> Result<()> {
     yield_the_processor();
-    let mut lines = BufReader::new(tokio::io::stdin()).lines();
-    let orders: Orders = serde_json::from_str(&lines.next_line().await?.ok_or("the load has no orders")?)?;
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line)?;
+    let orders: Orders = serde_json::from_str(&line)?;
     let stop = CancellationToken::new();
     let mut callers: JoinSet<Result<Answers>> = JoinSet::new();
     for number in 0..orders.callers {
         callers.spawn(Caller::new(number, &orders).run(stop.clone()));
     }
-    while lines.next_line().await?.is_some() {}
+    tokio::task::spawn_blocking(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink())).await??;
     stop.cancel();
     let mut all: BTreeMap<String, u64> = BTreeMap::new();
     while let Some(ended) = callers.join_next().await {
