@@ -49,7 +49,6 @@ pub(crate) enum Command {
     Schedule(SchedulePlan),
     Prune(PrunePlan),
     Neighbour(NeighbourPlan),
-    /// The process that `neighbour` starts.
     NeighbourLoad,
 }
 

@@ -24,14 +24,14 @@ use crate::store::shares::Share;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A connection whose last statement has not ended. It is closed unless that ends in time.
-struct Unfinished {
+struct AbandonedStatement {
     client: Option<Object>,
     is_open: bool,
     preparing: Option<(&'static str, &'static [Type])>,
     _share: Option<Share>,
 }
 
-impl Unfinished {
+impl AbandonedStatement {
     /// Waits for the statement, and returns the connection to the pool.
     async fn end(mut self) {
         let Some(client) = &self.client else { return };
@@ -51,7 +51,7 @@ impl Unfinished {
     }
 }
 
-impl Drop for Unfinished {
+impl Drop for AbandonedStatement {
     fn drop(&mut self) {
         if let Some(client) = self.client.take() {
             drop(Object::take(client));
@@ -84,7 +84,7 @@ impl Drop for Session {
             return;
         }
         let preparing = self.preparing().take();
-        let unfinished = Unfinished {
+        let unfinished = AbandonedStatement {
             client: self.client.take(),
             is_open: self.is_open,
             preparing,
