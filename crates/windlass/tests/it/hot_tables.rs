@@ -34,7 +34,8 @@ async fn the_tenant_is_in_every_unique_key_of_a_tenants_table() {
                   where c.relnamespace = 'windlass'::regnamespace and i.indisunique and not (a.attnum = any (i.indkey))";
     let rows = queue.client().await.query(query, &[]).await.unwrap();
     let without: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
-    assert_eq!(without, Vec::<String>::new());
+    // A token is found by its id before its tenant is known. The server draws the id.
+    assert_eq!(without, ["api_tokens_by_id"]);
 }
 
 struct Count(Arc<AtomicUsize>);

@@ -256,7 +256,7 @@ async fn many_are_canceled_retried_and_purged_by_filter() {
     assert_eq!(queue.purge_matching(&even).await.unwrap(), 600);
     // One row for each transaction, with the filter; together they name every changed job.
     let audited = "select action, sum((after ->> 'changed')::integer)::bigint, sum(jsonb_array_length(after -> 'ids'))::bigint,
-            bool_and(actor = case action when 'job.retry_many' then 'somebody' else 'login:' || session_user end)
+            bool_and(actor = 'login:' || session_user || case action when 'job.retry_many' then ' as somebody' else '' end)
         from windlass.audit where tenant_id = $1 and after -> 'filter' = any ($2) group by action order by action";
     let filters = [json!({}), json!({"tag": "even"})];
     let rows = queue.client().await.query(audited, &[&tenant, &filters.as_slice()]).await.unwrap();

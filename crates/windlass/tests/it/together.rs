@@ -3,7 +3,7 @@
 use tokio::task::JoinSet;
 use uuid::Uuid;
 use windlass::admin::Actor;
-use windlass::{DEFAULT_TENANT, Definition, NewJob, Queue};
+use windlass::{DEFAULT_TENANT, Definition, Error, NewJob, Queue};
 use windlass_testing::{TestQueue, eventually, settings, until_a_session_waits, waiting_for_locks};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -43,7 +43,8 @@ async fn waiting_enqueues_are_batched_and_each_has_its_own_result_and_audit_row(
     for (number, result) in results {
         let tenant = tenants[number % 2];
         if number == 100 {
-            assert!(result.unwrap_err().to_string().contains("duplicate key"), "rejected alone");
+            let rejected = result.unwrap_err();
+            assert!(matches!(rejected, Error::Taken { what: "the job id" }), "rejected alone: {rejected}");
             continue;
         }
         let placed = result.unwrap();

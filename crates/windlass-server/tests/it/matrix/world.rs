@@ -123,6 +123,10 @@ impl Ids {
             let admin = server.client(tenant, Role::TenantAdmin).await;
             admin.post("/api/v1/retention/rules", &rule).await.expect(200);
         }
+        // What changes nothing has no row in the audit trail.
+        if route.path == "/api/v1/admin/workers/{worker_id}/resume" {
+            assert!(server.queue.set_draining(self.get("worker_id"), true).await.unwrap());
+        }
         if route.path == "/api/v1/worker/jobs/claim" {
             server.queue.enqueue(&NewJob::new("claimed").tenant(tenant)).await.unwrap();
         }

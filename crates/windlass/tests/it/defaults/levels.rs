@@ -19,7 +19,7 @@ const REASONS: [(&str, &str); 9] = [
         "an application's own transaction of any level: a row that others have changed fails it (40001), limits take turns
          (take_turn), and dependencies that an old snapshot cannot judge are left to the keeper",
         "cancel cancel_as cancel_many cancel_many_as emit enqueue enqueue_alike enqueue_as enqueue_as_many enqueue_many
-         enqueue_routed enqueue_routed_many lock_keys retry retry_as retry_many retry_many_as route_of unlock_keys",
+         enqueue_routed enqueue_routed_many keeper_route lock_keys retry retry_as retry_many retry_many_as route_of unlock_keys",
     ),
     (
         "it deletes or updates the row of its fence, so that an attempt that has ended fails it (40001)",
@@ -35,7 +35,7 @@ const REASONS: [(&str, &str); 9] = [
     ("its limit takes turns (take_turn)", "create_invitation create_trigger"),
     ("a unique key decides", "create_definition create_tenant register_worker"),
     ("its limit is approximate at any level", "pull_register"),
-    ("it only adds a row", "note_trouble record_audit record_audits"),
+    ("it only adds a row", "note_locked note_trouble record_audit record_audits"),
     (
         "a late call changes no job: it shows the progress of an attempt that has ended, or reads an index",
         "report_progress summarize_times",
