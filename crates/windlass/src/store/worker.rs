@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::database::{Database, Session, Statement};
 use super::param::{JsonOut, JsonText};
 use crate::error::Result;
-use crate::model::job::claimed::{Claimed, Fence};
+use crate::model::job::claimed::{Claimed, Fence, Place};
 use crate::model::job::settle::Budget;
 use crate::model::record::CapableWorker;
 
@@ -200,7 +200,8 @@ pub(crate) async fn claim(
         .iter()
         .filter_map(|row| {
             let lane: i32 = row.get(2);
-            Some((lane, row.get(3), claimed(row, keys.get(&lane)?, token)))
+            let place = Place { lane, block: row.get(13), position: row.get(14) };
+            Some((lane, row.get(3), Claimed { place: Some(place), ..claimed(row, keys.get(&lane)?, token) }))
         })
         .collect())
 }
@@ -221,11 +222,12 @@ pub(crate) fn millis(ms: i64) -> Duration {
     Duration::from_millis(u64::try_from(ms).unwrap_or(0))
 }
 
-/// Reads a claimed job from the first columns of every claim, in the order of `claim.sql`.
+/// Reads a claimed job, without its place, from the first columns of every claim, in the order of `claim.sql`.
 pub(super) fn claimed(row: &Row, definition_key: &Arc<str>, token: Uuid) -> Claimed {
     let attempt = row.get(4);
     Claimed {
         fence: Fence { tenant: row.get(0), job: row.get(1), attempt, token },
+        place: None,
         definition_key: definition_key.clone(),
         payload: row.get::<_, JsonOut<'_>>(9).0.to_owned(),
         queued_ms: row.get(10),

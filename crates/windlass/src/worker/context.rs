@@ -19,7 +19,8 @@ use crate::model::definition::Policies;
 use crate::model::job::claimed::{Claimed, Fence};
 use crate::model::log::LogStream;
 use crate::store;
-use crate::store::job::{Report, SettleEntry, Settled};
+use crate::store::job::Report;
+use crate::store::settle::{SettleEntry, Settled};
 use crate::text;
 use crate::text::redact::Redactor;
 
@@ -237,7 +238,7 @@ impl Context {
         done: Done,
     ) -> Result<Completion> {
         let ending = self.prepare_completion(done).await?;
-        let settled = store::job::settle_in(client, &ending).await?;
+        let settled = store::settle::settle_in(client, &ending).await?;
         Ok(Self::completion(&settled))
     }
 

@@ -24,8 +24,8 @@ macro_rules! adapter {
             use crate::error::{Error, Result};
             use crate::model::new_job::{AsJob, Enqueued};
             use crate::store::enqueue::{DOOR, DoorCall, enqueued};
-            use crate::store::job::{SETTLE, Settled};
             use crate::store::refusal::Refusal;
+            use crate::store::settle::{BY_ID, Settled};
             use crate::worker::context::{Completion, Context};
             use crate::worker::sqlx::{
                 JSONB, JSONB_ARRAY, POSTGRES_EPOCH_MICROSECONDS, TIMESTAMPTZ, array_of_jsonb,
@@ -89,7 +89,7 @@ macro_rules! adapter {
             ) -> Result<Completion> {
                 let ending = job.prepare_completion(done).await?;
                 let fence = &ending.fence;
-                let row = $sqlx::query(SETTLE.text)
+                let row = $sqlx::query(BY_ID.text)
                     .bind(vec![fence.tenant])
                     .bind(vec![fence.job])
                     .bind(vec![fence.attempt])

@@ -356,7 +356,7 @@ async fn no_time_value_prevents_other_jobs_from_ending() {
     acked.push(queue.enqueue(&NewJob::new("breaks").payload(&json!({"way": ""}))).await.unwrap().id);
     let soon = NewJob::new("breaks").payload(&json!({"way": ""})).delay(Duration::from_millis(300));
     acked.push(queue.enqueue(&soon).await.unwrap().id);
-    let others = "select (select count(*) from windlass.line) + (select count(*) from windlass.live)";
+    let others = "select (select count(*) from windlass.line) + (select count(*) from windlass.running)";
     eventually("every due job has ended", async || {
         number(&client, others).await
             + number(
@@ -388,8 +388,11 @@ fn quick(key: &str) -> Definition {
 async fn check(queue: &TestQueue, acked: &mut Vec<Uuid>) {
     let client = queue.client().await;
     eventually("nothing waits", async || {
-        number(&client, "select (select count(*) from windlass.line) + (select count(*) from windlass.live)")
-            .await
+        number(
+            &client,
+            "select (select count(*) from windlass.line) + (select count(*) from windlass.running)",
+        )
+        .await
             + number(&client, "select count(*) from windlass.deferred").await
             == 0
     })

@@ -116,7 +116,7 @@ async fn a_position_without_a_body_starts_nothing() {
         hand.client.execute("delete from windlass.job where id = $1", &[&missing]).await.unwrap();
         assert_eq!(hand.claim_all().await.len(), others);
         assert_eq!(
-            count(&hand.client, &format!("select count(*) from windlass.live where job_id = '{missing}'"))
+            count(&hand.client, &format!("select count(*) from windlass.running where job_id = '{missing}'"))
                 .await,
             0
         );

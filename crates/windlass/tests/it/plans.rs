@@ -222,7 +222,7 @@ async fn hot_paths_use_indexes(queue: &TestQueue) {
     ];
     for (chunk, detail) in taken.chunks(5).zip(details) {
         assert_eq!(settle(&watch.client, chunk, detail).await, 5);
-        for plan in held(&mut watch, "settle", "input as materialized").await {
+        for plan in held(&mut watch, "settle", "named as materialized").await {
             assert!(plan.rows_read("live") <= 4 * 5, "settle read {} live rows", plan.rows_read("live"));
         }
     }

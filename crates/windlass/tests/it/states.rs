@@ -153,7 +153,8 @@ async fn subject(hand: &Hand, state: State) -> Subject {
 async fn apply(hand: &Hand, keeper: &Keeper, subject: &Subject, operation: Operation) {
     let id = subject.id;
     let on_job = async |statement: &str| hand.client.execute(statement, &[&id]).await.unwrap();
-    let request = "update windlass.live set cancel_requested_at = now() where job_id = $1";
+    let request =
+        "update windlass.live set cancel_requested_at[array_position(ids, $1)] = now() where $1 = any (ids)";
     let settle = async |detail| {
         hand.settle(&subject.fence, detail).await;
     };
@@ -190,7 +191,7 @@ async fn apply(hand: &Hand, keeper: &Keeper, subject: &Subject, operation: Opera
         DependencyFails => end_need(hand, subject, Some(ending::failed())).await,
         Reap => reap(hand, keeper).await,
         ReapPoison => {
-            on_job("update windlass.live set lost = 2 where job_id = $1").await;
+            on_job("update windlass.live set lost = 2 where $1 = any (ids)").await;
             reap(hand, keeper).await;
         }
         ReapWithoutRetry => {

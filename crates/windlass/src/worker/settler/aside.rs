@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::{MAX, MAX_WAITS, Settler, UnsettledAttempt, fitting};
 use crate::model::job::claimed::Fence;
 use crate::store::database::Session;
-use crate::store::job::SettleEntry;
+use crate::store::settle::SettleEntry;
 use crate::worker::running::Slot;
 
 /// The pause between two rounds.

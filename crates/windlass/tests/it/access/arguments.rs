@@ -28,6 +28,8 @@ pub(super) fn value(function: &str, name: &str, kind: &str, about: &About) -> St
             .map_or_else(|| "pg_catalog.gen_random_uuid()".to_owned(), |id| literal(&id.to_string())),
         "integer" => number(function, name, about).to_string(),
         "bigint" if name == "after_seqs" => literal("0"),
+        "bigint" if name == "seqs" => literal(&about.held_block.to_string()),
+        "smallint" if name == "positions" => literal("0"),
         "smallint" => literal("3"),
         "bigint" | "real" => literal("1"),
         "double precision" => literal("0"),
@@ -79,6 +81,8 @@ fn is_absent(function: &str, name: &str) -> bool {
 fn id(function: &str, name: &str, about: &About) -> Option<Uuid> {
     let is_of_held = [
         "settle",
+        "settle_blocks",
+        "settle_plain",
         "pull_settle",
         "reap",
         "pull_reap",
@@ -107,7 +111,7 @@ fn id(function: &str, name: &str, about: &About) -> Option<Uuid> {
 
 fn number(function: &str, name: &str, about: &About) -> i32 {
     match (function, name) {
-        ("unclaim", "lanes") => about.held_lane,
+        ("unclaim" | "settle_blocks" | "settle_plain", "lanes") => about.held_lane,
         (_, "lane" | "lanes") => about.lane,
         ("unclaim", "by_worker") | ("reap", "workers") | (_, "only_workers") => about.held_by,
         (_, "by_worker" | "to_worker" | "worker" | "workers") => about.worker,

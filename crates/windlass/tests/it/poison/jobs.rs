@@ -95,7 +95,7 @@ pub(super) async fn reap(queue: &TestQueue) {
     assert_eq!(hand.claim_all().await.len(), 7);
     run(&hand, HUGE, huge).await;
     let end = "insert into windlass.history (tenant_id, job_id, finished_at, attempt, lane, outcome)
-        select tenant_id, job_id, clock_timestamp(), attempt, lane, 2 from windlass.live where job_id = $1";
+        select tenant_id, job_id, clock_timestamp(), attempt, lane, 2 from windlass.running where job_id = $1";
     run(&hand, end, ended).await;
     run(&hand, NO_BODY, bodiless).await;
     let spoil = r#"update windlass.job_definitions set backoff = '{"base": 5}' where key = 'odd';
@@ -107,7 +107,7 @@ pub(super) async fn reap(queue: &TestQueue) {
     for job in [odd, huge, good] {
         assert_eq!(status(&hand.client, job).await, "scheduled");
     }
-    let left = "select count(*) from windlass.live";
+    let left = "select count(*) from windlass.running";
     assert_eq!(
         count(&hand.client, left).await,
         2,

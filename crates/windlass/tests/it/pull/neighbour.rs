@@ -203,7 +203,7 @@ async fn a_worker_that_is_being_drained_delays_no_worker_of_another_tenant() {
     let given = client.query(claim, &[&dispatcher, &&tenants[..], &workers]).await.unwrap();
     let given: Vec<i32> = given.iter().map(|row| row.get(0)).collect();
     assert_eq!(given, [2], "the slot of the worker that is being drained stays empty");
-    let holders = format!("select count(*) from windlass.live where worker = {}", workers[1]);
+    let holders = format!("select count(*) from windlass.running where worker = {}", workers[1]);
     assert_eq!(count(&client, &holders).await, 1);
 
     operator.batch_execute("commit").await.unwrap();

@@ -29,8 +29,8 @@ begin
           ('app worker server admin operator', 'cancel retry cancel_many retry_many'),
           ('worker server admin operator', 'define'),
           ('worker server',
-           'register_worker heartbeat stop_worker set_waiting active_lanes lanes_with_work has_several_tenants claim unclaim settle
-            report_progress write_log
+           'register_worker heartbeat stop_worker set_waiting active_lanes lanes_with_work has_several_tenants claim unclaim
+            settle settle_blocks settle_plain report_progress write_log
             pull_register pull_touch pull_stop pull_claim pull_unclaim pull_heartbeat pull_held pull_settle hand_over'),
           ('keeper server',
            'promote lost_jobs reap pull_lost_jobs pull_reap expire unblock_all fold_tallies maintain_partitions prune prune_events

@@ -86,8 +86,8 @@ as $$
 begin
   return pg_catalog.jsonb_build_object(
     'status', windlass.state_of(tenant, job),
-    'cancel_requested_at', (select l.cancel_requested_at from windlass.live l
-      where l.tenant_id operator(pg_catalog.=) tenant and l.job_id operator(pg_catalog.=) job));
+    'cancel_requested_at', (select r.cancel_requested_at from windlass.running r
+      where r.tenant_id operator(pg_catalog.=) tenant and r.job_id operator(pg_catalog.=) job));
 end
 $$;
 

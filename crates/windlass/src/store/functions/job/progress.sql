@@ -12,8 +12,7 @@ as $$
     insert into windlass.progress as p (tenant_id, job_id, attempt, percent, message, updated_at)
       select i.tenant, i.job, i.attempt, i.percent, i.message, clock_timestamp()
         from unnest(tenants, jobs, attempts, tokens, percents, messages) i (tenant, job, attempt, token, percent, message)
-        cross join lateral (select from windlass.live l where l.tenant_id = i.tenant and l.job_id = i.job and l.attempt = i.attempt
-          and l.token = i.token offset 0) l
+       where windlass.holds(i.tenant, i.job, i.attempt, i.token)
        order by 1, 2
       on conflict (tenant_id, job_id) do update
         set attempt = excluded.attempt, percent = excluded.percent, message = excluded.message, updated_at = excluded.updated_at

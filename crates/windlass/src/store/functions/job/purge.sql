@@ -49,7 +49,20 @@ begin
   -- A job that moves during the delete is found at its new position by the next iteration.
   loop
     with from_line as materialized (select l.lane, 'queued' as state from windlass.leave_line(tenant, jobs) l),
-    from_live as (delete from windlass.live l where l.tenant_id = tenant and l.job_id = any (jobs) returning l.lane, 'running' as state),
+    held as materialized (
+      select r.lane, r.seq, bit_or(1::bigint << r.at_position) as mask, count(*) as n from windlass.running r
+       where r.tenant_id = tenant and r.job_id = any (jobs) group by r.lane, r.seq),
+    emptied as (
+      delete from windlass.live l using held h
+       where l.tenant_id = tenant and l.lane = h.lane and l.seq = h.seq and l.ended & h.mask = 0
+         and l.ended | h.mask = windlass.all_bits(l.ids) returning l.lane, h.n),
+    reduced as (
+      update windlass.live l set ended = l.ended | h.mask from held h
+       where l.tenant_id = tenant and l.lane = h.lane and l.seq = h.seq and l.ended & h.mask = 0
+         and l.ended | h.mask <> windlass.all_bits(l.ids) returning l.lane, h.n),
+    from_live as (
+      select h.lane, 'running' as state from (select * from emptied union all select * from reduced) h
+       cross join lateral generate_series(1, h.n)),
     from_time as (delete from windlass.deferred d where d.tenant_id = tenant and d.job_id = any (jobs)
       returning d.lane, 'scheduled' as state),
     from_jobs as (delete from windlass.blocked b where b.tenant_id = tenant and b.job_id = any (jobs) returning b.lane, 'blocked' as state),
@@ -65,7 +78,7 @@ begin
         from gone g group by g.lane;
     exit when not exists (
       select from windlass.standing s where s.tenant_id = tenant and s.job_id = any (jobs)
-      union all select from windlass.live l where l.tenant_id = tenant and l.job_id = any (jobs)
+      union all select from windlass.running r where r.tenant_id = tenant and r.job_id = any (jobs)
       union all select from windlass.deferred d where d.tenant_id = tenant and d.job_id = any (jobs)
       union all select from windlass.blocked b where b.tenant_id = tenant and b.job_id = any (jobs)
       union all select from windlass.history h where h.tenant_id = tenant and h.job_id = any (jobs));
