@@ -255,3 +255,27 @@ async fn single_jobs_share_a_block_and_are_found_in_it() {
     }
     assert_counts_are_exact(&hand.client).await;
 }
+
+/// The next claim starts after the last row that this one has taken, and before a row that it has taken in part.
+#[tokio::test]
+async fn the_cursor_of_a_claim_passes_rows_that_are_empty_and_no_other() {
+    let claim = "select c.job_id, c.seq from windlass.lane l,
+        windlass.claim($1, gen_random_uuid(), array[l.id], array[$2::bigint], array[3], 0, $3) c";
+    for (apart, batch) in [(false, 1), (true, 1), (false, 10), (true, 10)] {
+        let (queue, hand) = queued(batch).await;
+        for _ in batch..10 {
+            queue.enqueue(&NewJob::new("held")).await.unwrap();
+        }
+        let mut cursor = 0_i64;
+        for turn in 1..=4 {
+            let rows = hand.client.query(claim, &[&hand.worker, &cursor, &apart]).await.unwrap();
+            assert_eq!(rows.len(), if turn == 4 { 1 } else { 3 }, "{apart} {batch}: turn {turn}");
+            cursor = rows.iter().map(|row| row.get(1)).chain([cursor]).max().unwrap();
+            let passed = format!("select count(*) from windlass.line where seq <= {cursor}");
+            assert_eq!(count(&hand.client, &passed).await, 0);
+        }
+        let ends = format!("select {cursor} - last_value from windlass.line_seq");
+        let beyond = count(&hand.client, &ends).await;
+        assert!((0..64).contains(&beyond), "{apart} {batch}: {beyond} after the last row");
+    }
+}

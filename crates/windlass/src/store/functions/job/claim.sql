@@ -128,7 +128,10 @@ begin
            offsets = p.offsets[takes[p.ordinality] + 1:]
       from unnest(places) with ordinality p
      where l.lane = any (array[p.lane]) and l.seq = p.seq and l.tenant_id = p.tenant_id and takes[p.ordinality] < cardinality(p.ids);
-    cuts := array(select p.seq + p.taken from unnest(places) with ordinality p where takes[p.ordinality] < cardinality(p.ids));
+    cuts := array(
+      select f.first from unnest(places) with ordinality p
+        cross join lateral generate_series(p.seq + p.taken, p.seq + p.taken + apart::integer * (takes[p.ordinality] - 1)) f (first)
+       where takes[p.ordinality] < cardinality(p.ids));
   end if;
   with part as materialized (
     select p.tenant_id, p.lane, p.seq, p.seq + p.taken as first, p.attempt, p.failures, p.lost, p.snoozes, p.max_attempts,
@@ -165,8 +168,10 @@ begin
         from started s group by 1, 2)
   select array_agg(s.block) into blocks from started s;
   return query
-    select l.tenant_id, i.id, l.lane, l.seq - 64 * (l.seq = any (cuts))::integer, l.attempt, l.failures, l.lost, l.snoozes, l.max_attempts,
-           b.payload, -windlass.milliseconds_until(greatest(b.created_at, b.scheduled_for), at), windlass.milliseconds_until(b.deadline, at),
+    select l.tenant_id, i.id, l.lane,
+           case when l.seq = any (cuts) then l.seq - 64 when l.job_id is null then greatest(l.seq, b.line_seq) else l.seq end,
+           l.attempt, l.failures, l.lost, l.snoozes, l.max_attempts, b.payload,
+           -windlass.milliseconds_until(greatest(b.created_at, b.scheduled_for), at), windlass.milliseconds_until(b.deadline, at),
            windlass.rare_columns(b.source_ref, b.correlation_id, b.subject_type, b.subject_id, b.trace, b.tags, b.parent_id,
              b.created_by), l.seq, (i.ord - 1)::smallint
       from unnest(blocks) l
