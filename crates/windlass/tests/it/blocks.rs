@@ -58,7 +58,7 @@ impl Block {
             array[$4::integer], array[$5::uuid], array[cardinality($6::smallint[])], $6, array_fill(1, array[cardinality($6)]))";
         let params: [&(dyn ToSql + Sync); 6] =
             [&DEFAULT_TENANT, &self.lane, &self.seq, &self.attempt, &self.token, &positions];
-        Ok(read(&client.query_one(settle, &params).await?, positions))
+        Ok(Ended::read(&client.query_one(settle, &params).await?, positions))
     }
 
     /// Ends these with the same details; waits for locks.
@@ -73,19 +73,21 @@ impl Block {
             array_fill($7::jsonb, a.n)) from (select array[cardinality($6::smallint[])] as n) a";
         let params: [&(dyn ToSql + Sync); 7] =
             [&DEFAULT_TENANT, &self.lane, &self.seq, &self.attempt, &self.token, &positions, &detail];
-        Ok(read(&client.query_one(settle, &params).await?, positions))
+        Ok(Ended::read(&client.query_one(settle, &params).await?, positions))
     }
 }
 
-fn read(row: &tokio_postgres::Row, positions: &[i16]) -> Ended {
-    let column = |column: usize| -> Vec<i16> {
-        let ords: Option<Vec<i32>> = row.get(column);
-        let ords = ords.unwrap_or_default().into_iter();
-        let mut found: Vec<i16> = ords.map(|ord| positions[usize::try_from(ord - 1).unwrap()]).collect();
-        found.sort_unstable();
-        found
-    };
-    Ended { missed: column(0), overruled: column(1), busy: column(2) }
+impl Ended {
+    pub(crate) fn read(row: &tokio_postgres::Row, positions: &[i16]) -> Self {
+        let column = |column: usize| -> Vec<i16> {
+            let ords: Option<Vec<i32>> = row.get(column);
+            let ords = ords.unwrap_or_default().into_iter();
+            let mut found: Vec<i16> = ords.map(|ord| positions[usize::try_from(ord - 1).unwrap()]).collect();
+            found.sort_unstable();
+            found
+        };
+        Self { missed: column(0), overruled: column(1), busy: column(2) }
+    }
 }
 
 /// A queue with this many jobs in one row of the line.

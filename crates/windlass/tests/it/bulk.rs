@@ -44,7 +44,8 @@ async fn a_cancel_of_all_running_jobs_finds_those_that_were_not_asked_yet() {
         assert_eq!((rest.ids.len(), rest.next), (100, None), "{filter:?}");
         assert!(rest.ids.iter().all(|id| !page.ids.contains(id)));
     }
-    let ask = "with newest as materialized (select job_id from windlass.running order by job_id desc limit 1000)
+    let ask =
+        "with newest as materialized (select job_id from windlass.running order by job_id desc limit 1000)
         update windlass.live l set cancel_requested_at = array(
             select case when i.id in (select job_id from newest) then now() end
               from unnest(l.ids) with ordinality i (id, ord) order by i.ord)";

@@ -2,6 +2,7 @@
 //! absence: a scenario that cannot fail proves nothing.
 
 mod blocks;
+mod claim;
 mod gates;
 mod lifecycle;
 

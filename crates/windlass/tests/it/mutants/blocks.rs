@@ -1,11 +1,14 @@
 //! The guards of ends by position in a block.
 
-use windlass::NewJob;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+use windlass::keeper::Duty;
+use windlass::{DEFAULT_TENANT, NewJob};
 use windlass_testing::TestQueue;
 
 use super::{Told, catches, commit_beside, holds};
 use crate::blocks::{Block, Ended};
-use crate::support::{Hand, count, job};
+use crate::support::{Hand, count, ending, job, keeper};
 
 async fn three(queue: &TestQueue, hand: &Hand) -> Block {
     queue.enqueue_many(&[NewJob::new("held"), NewJob::new("held"), NewJob::new("held")]).await.unwrap();
@@ -50,7 +53,7 @@ async fn an_end_of_the_fast_path_that_does_not_check_the_fence_is_detected() {
         let wrong = Block { attempt, jobs: jobs.clone(), ..right };
         let ended = end("settle_plain", &wrong, hand, &[0, 1]).await.unwrap();
         holds(ended.missed == [0, 1], "another fence's word counts")?;
-        let wrong = Block { attempt: attempt - 1, token: uuid::Uuid::new_v4(), jobs, ..wrong };
+        let wrong = Block { attempt: attempt - 1, token: Uuid::new_v4(), jobs, ..wrong };
         let ended = end("settle_plain", &wrong, hand, &[0, 1, 2]).await.unwrap();
         holds(ended.missed == [0, 1, 2], "another fence's word counts")
     };
@@ -115,7 +118,7 @@ async fn an_end_of_the_fast_path_that_waits_for_a_cancel_is_detected() {
         let open = queue.client().await;
         open.batch_execute("begin").await.unwrap();
         let cancel = "select windlass.cancel($1, $2)";
-        open.execute(cancel, &[&windlass::DEFAULT_TENANT, &block.jobs[1]]).await.unwrap();
+        open.execute(cancel, &[&DEFAULT_TENANT, &block.jobs[1]]).await.unwrap();
         let ended = end("settle_plain", &block, hand, &[0, 2]).await;
         holds(ended.is_ok_and(|ended| ended.busy == [0, 2]), "it waits for an open transaction")
     };
@@ -134,4 +137,156 @@ async fn a_cancel_of_a_position_that_has_ended_is_detected() {
     };
     let guard = "and windlass.runs_at(l.ended, array_position(l.ids, job) - 1)";
     catches("cancel_unaudited", guard, "", "an ended job is requested to stop", story).await;
+}
+
+#[tokio::test]
+async fn an_end_of_a_position_that_is_named_twice_is_detected() {
+    let guards = ["where bit_count(m.mask::bit(64)) = g.n", "and bit_count(g.mask::bit(64)) = g.n"];
+    for (function, guard) in BOTH.into_iter().zip(guards) {
+        let story = async |queue: &TestQueue, hand: &Hand| -> Told {
+            let block = three(queue, hand).await;
+            let ended = end(function, &block, hand, &[1, 1]).await;
+            holds(ended.is_ok_and(|ended| ended.missed == [1]), "an attempt ends twice")
+        };
+        catches(function, guard, "", "an attempt ends twice", story).await;
+    }
+}
+
+/// With the arguments that a worker or a reap adds.
+async fn end_with(
+    hand: &Hand,
+    block: &Block,
+    position: i16,
+    more: &str,
+) -> Result<Ended, tokio_postgres::Error> {
+    let settle = format!(
+        "select missed, overruled, busy from windlass.settle_blocks(array[$1::uuid], array[$2::integer], array[$3::bigint],
+            array[$4::integer], array[$5::uuid], array[$6::smallint], array[1], array[null::jsonb], {more})"
+    );
+    let params: [&(dyn ToSql + Sync); 6] =
+        [&DEFAULT_TENANT, &block.lane, &block.seq, &block.attempt, &block.token, &position];
+    Ok(Ended::read(&hand.client.query_one(&settle, &params).await?, &[position]))
+}
+
+#[tokio::test]
+async fn a_reap_of_a_job_of_another_worker_is_detected() {
+    let story = async |queue: &TestQueue, hand: &Hand| -> Told {
+        let block = three(queue, hand).await;
+        let ended = end_with(hand, &block, 1, "only_workers => array[-1]").await.unwrap();
+        holds(ended.missed == [1], "a reap ends a job of another worker")
+    };
+    let guard = "and (only_workers is null or l.worker = any (only_workers))";
+    catches("settle_blocks", guard, "", "a reap ends a job of another worker", story).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_that_waits_for_a_cancel_is_detected() {
+    let story = async |queue: &TestQueue, hand: &Hand| -> Told {
+        let block = three(queue, hand).await;
+        let open = queue.client().await;
+        open.batch_execute("begin").await.unwrap();
+        let cancel = "select windlass.cancel($1, $2)";
+        open.execute(cancel, &[&DEFAULT_TENANT, &block.jobs[1]]).await.unwrap();
+        let ended = end_with(hand, &block, 0, "skips_locked => true").await;
+        holds(ended.is_ok_and(|ended| ended.busy == [0]), "it waits for an open transaction")
+    };
+    let expected = "it waits for an open transaction";
+    catches("settle_blocks", "and (not skips_locked or l.xmax = '0')", "", expected, &story).await;
+    catches("settle_touched", "for update skip locked", "", expected, &story).await;
+}
+
+#[tokio::test]
+async fn an_end_that_ignores_a_cancel_is_detected() {
+    let story = async |queue: &TestQueue, hand: &Hand| -> Told {
+        let block = three(queue, hand).await;
+        hand.cancel(block.jobs[1]).await;
+        end("settle_blocks", &block, hand, &[0, 1, 2]).await.unwrap();
+        holds(job(&hand.client, block.jobs[1]).await["status"] == "canceled", "the cancel is lost")
+    };
+    let guard = "case when c.cancel_requested_at[i.at_position + 1] is not null then";
+    catches("settle_blocks", guard, "case when false then", "the cancel is lost", story).await;
+}
+
+#[tokio::test]
+async fn a_retry_that_frees_a_key_is_detected() {
+    let story = async |_: &TestQueue, hand: &Hand| -> Told {
+        let id = hand.enqueue("'held', dedupe_key => 'k'").await;
+        let fence = hand.claim_one().await;
+        hand.settle(&fence, Some(ending::retry())).await;
+        let again = hand.enqueue("'held', dedupe_key => 'k'").await;
+        holds(again == id, "its key is free before its next attempt")
+    };
+    let expected = "its key is free before its next attempt";
+    catches(
+        "settle_blocks",
+        "e.holds_dedupe and windlass.has_ended(e.next)",
+        "e.holds_dedupe",
+        expected,
+        story,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn an_ended_position_that_keeps_others_from_ending_is_detected() {
+    let story = async |queue: &TestQueue, hand: &Hand| -> Told {
+        let block = three(queue, hand).await;
+        block.end(&hand.client, &[1], None).await.unwrap();
+        let ended = block.end(&hand.client, &[0, 1], None).await.unwrap();
+        holds(ended.missed == [1], "an attempt that ended keeps another from ending")
+    };
+    let guard = "and windlass.runs_at(l.ended, positions[m.o])";
+    let expected = "an attempt that ended keeps another from ending";
+    catches("settle_touched", guard, "", expected, story).await;
+}
+
+#[tokio::test]
+async fn an_end_that_does_not_check_its_next_state_is_detected() {
+    let story = async |_: &TestQueue, hand: &Hand| -> Told {
+        hand.enqueue("'held'").await;
+        let block = Block::claim(hand).await;
+        let unknown = serde_json::json!({"outcome": 1, "next": 6, "failures": 0, "lost": 0, "snoozes": 0});
+        let ended = block.end(&hand.client, &[0], Some(unknown)).await;
+        holds(ended.is_err(), "a job is in no place")
+    };
+    let (guard, instead) = ("windlass.next_state(i.detail)", "(i.detail -> 'next')::smallint");
+    catches("settle_blocks", guard, instead, "a job is in no place", story).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_closed_while_it_holds_a_job_is_detected() {
+    let story = async |queue: &TestQueue, hand: &Hand| -> Told {
+        let block = three(queue, hand).await;
+        hand.miss_heartbeats().await;
+        let open = queue.client().await;
+        open.batch_execute("begin").await.unwrap();
+        let cancel = "select windlass.cancel($1, $2)";
+        open.execute(cancel, &[&DEFAULT_TENANT, &block.jobs[1]]).await.unwrap();
+        keeper(queue).run_once(Duty::Reap).await.unwrap();
+        open.batch_execute("commit").await.unwrap();
+        keeper(queue).run_once(Duty::Reap).await.unwrap();
+        let left = count(&hand.client, "select count(*) from windlass.running").await;
+        holds(left == 0, "the jobs of a closed worker are never recovered")
+    };
+    let guard = "overdue := array(select o from unnest(overdue) o where o <> all (holding));";
+    let expected = "the jobs of a closed worker are never recovered";
+    catches("lost_jobs", guard, "", expected, story).await;
+}
+
+#[tokio::test]
+async fn a_job_that_is_handed_over_by_another_claim_is_detected() {
+    let story = async |queue: &TestQueue, hand: &Hand| -> Told {
+        let block = three(queue, hand).await;
+        let hand_over = "select windlass.hand_over($1, $2, $3, $4, $5, 60, 60)";
+        for (attempt, token) in [(block.attempt + 1, block.token), (block.attempt, Uuid::new_v4())] {
+            let params: [&(dyn ToSql + Sync); 5] =
+                [&DEFAULT_TENANT, &block.jobs[1], &attempt, &token, &hand.worker];
+            let is_handed_over: bool = hand.client.query_one(hand_over, &params).await.unwrap().get(0);
+            holds(!is_handed_over, "another claim's word counts")?;
+        }
+        Ok(())
+    };
+    for guard in ["and l.attempt = with_attempt", "and l.token = with_token"] {
+        catches("hand_over", guard, "", "another claim's word counts", &story).await;
+    }
 }
