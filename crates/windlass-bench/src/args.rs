@@ -35,7 +35,7 @@ pub(crate) const USAGE: &str = "usage: windlass-bench [--quick|--full] [--json F
   single        --n --callers
   drain         --n --seconds
   steady        --seconds --cap --batch --callers
-  latency       --n --callers [ignored]";
+  latency       --n";
 
 #[derive(Debug, PartialEq)]
 pub(crate) enum Command {
@@ -271,9 +271,7 @@ fn parse_mode(words: &[String]) -> Result<Mode, UsageError> {
             })
         }
         "latency" => {
-            let mut flags = flags(&["--n", "--callers"])?;
-            // One job at a time, however many callers the runner of several drivers names.
-            let _: usize = flags.positive("--callers", 1)?;
+            let mut flags = flags(&["--n"])?;
             Mode::Latency(LatencyPlan { n: flags.positive("--n", 200)?, ..LatencyPlan::default() })
         }
         other => return Err(UsageError::UnknownMode { mode: other.to_owned() }),

@@ -97,7 +97,7 @@ impl Suite<'_> {
 
     async fn run_steady(&self, name: &str, url: &str, plan: &driver::SteadyPlan) -> Result<SteadyRun> {
         driver::steady(url, plan, std::future::pending(), |one| {
-            self.table.progress(&format!("{name}, second {}: {} jobs so far", one.second, one.done));
+            self.table.progress(&format!("{name}, second {}: {} jobs", one.second, one.done));
         })
         .await
     }

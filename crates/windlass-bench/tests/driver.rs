@@ -43,16 +43,11 @@ async fn every_mode_prints_its_lines() {
         assert_eq!(fields(line), ["done", "mode", "rss_kb", "second"]);
         assert_eq!(line["second"], second);
     }
-    let done = |line: usize| steady[line]["done"].as_u64().unwrap();
-    assert!(
-        done(0) <= done(1) && done(1) <= steady[2]["handled"].as_u64().unwrap(),
-        "it counts from the start"
-    );
     assert_balanced(&steady[2]);
     // The jobs that a steady run leaves queued do not disturb the next mode.
     run(&database, &format!("drain --n {}", steady[2]["outstanding"]));
 
-    let latency = run(&database, "latency --n 5 --callers 4");
+    let latency = run(&database, "latency --n 5");
     assert_eq!(fields(&latency[0]), ["from_ack_ms", "from_call_ms", "mode"]);
     for name in ["from_call_ms", "from_ack_ms"] {
         assert_eq!(latency[0][name].as_array().unwrap().len(), 5);

@@ -32,7 +32,7 @@ pub(crate) struct SteadyPlan {
 /// One second of the run.
 pub(crate) struct Second {
     pub(crate) second: u64,
-    /// Handler starts until the end of this second.
+    /// Handler starts within this second.
     pub(crate) done: u64,
     pub(crate) rss_kb: u64,
 }
@@ -87,9 +87,10 @@ pub(crate) async fn run(
             Some(ended) = producers.join_next() => ended??,
         }
         let now = flow.handled.load(Ordering::Relaxed);
-        each(&Second { second, done: now, rss_kb: process::own_rss_kb() });
-        each_second.push(now - before);
+        let one = Second { second, done: now - before, rss_kb: process::own_rss_kb() };
         before = now;
+        each(&one);
+        each_second.push(one.done);
         if (second >= plan.seconds && now >= plan.at_least) || second >= plan.most_seconds {
             break;
         }
