@@ -23,7 +23,7 @@
 //! ```
 //!
 //! A pull worker replaces the feed, the run and the lease of a [`Worker`](crate::Worker); the end of an attempt is
-//! decided by the same rules and written by the same statement (`job/settle.rs`, `settle.sql`). It holds every job with
+//! decided by the same rules and written by the same statement (`job/settle.rs`, `settle_blocks.sql`). It holds every job with
 //! a separate lease, and the job's fence is sufficient to report about it, on any connection and to any server.
 //!
 //! A caller is trusted only as far as its credential allows: a [`Puller`] of one tenant gets only that tenant's jobs,

@@ -3,8 +3,7 @@
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
-use super::database::{Database, Session, Statement, query_unnamed};
-use super::param::JsonText;
+use super::database::{Database, Session, Statement};
 use crate::error::Result;
 use crate::model::actor::Actor;
 use crate::model::job::claimed::Fence;

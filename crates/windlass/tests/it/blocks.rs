@@ -68,9 +68,9 @@ impl Block {
         positions: &[i16],
         detail: Option<Value>,
     ) -> Result<Ended, tokio_postgres::Error> {
-        let settle = "select missed, overruled, busy from windlass.settle_blocks(array_fill($1::uuid, a.n), array_fill($2::integer, a.n),
-            array_fill($3::bigint, a.n), array_fill($4::integer, a.n), array_fill($5::uuid, a.n), $6::smallint[], array_fill(1, a.n),
-            array_fill($7::jsonb, a.n)) from (select array[cardinality($6::smallint[])] as n) a";
+        let settle = "select missed, overruled, busy from (select array[cardinality($6::smallint[])] as n) a,
+            windlass.settle_blocks(array_fill($1::uuid, a.n), array_fill($2::integer, a.n), array_fill($3::bigint, a.n),
+              array_fill($4::integer, a.n), array_fill($5::uuid, a.n), $6::smallint[], array_fill(1, a.n), array_fill($7::jsonb, a.n))";
         let params: [&(dyn ToSql + Sync); 7] =
             [&DEFAULT_TENANT, &self.lane, &self.seq, &self.attempt, &self.token, &positions, &detail];
         Ok(Ended::read(&client.query_one(settle, &params).await?, positions))
@@ -171,9 +171,10 @@ async fn one_of_64_is_canceled_while_the_others_end() {
     let cancel = "select windlass.cancel($1, $2)";
     let answer: String = open.query_one(cancel, &[&DEFAULT_TENANT, &victim]).await.unwrap().get(0);
     assert_eq!(answer, "requested");
-    let busy = block.succeed(&other, &block.positions()).await.unwrap();
-    assert_eq!(busy.busy, block.positions(), "a worker does not wait for the cancel");
-    let waiting = block.end(&other, &block.positions(), None);
+    let all = block.positions();
+    let busy = block.succeed(&other, &all).await.unwrap();
+    assert_eq!(busy.busy, all, "a worker does not wait for the cancel");
+    let waiting = block.end(&other, &all, None);
     let ended = commit_beside(&queue, &open, waiting).await;
     assert_eq!(ended.unwrap(), Ended { overruled: vec![10], ..Ended::default() });
     assert_eq!(status(&hand.client, victim).await, "canceled");

@@ -222,11 +222,14 @@ pub(crate) async fn commit_beside<T>(queue: &TestQueue, open: &Client, second: i
 }
 
 async fn two_dependencies_that_end_at_once(queue: &TestQueue, hand: &Hand) -> Told {
-    let needs = [hand.enqueue("'held'").await, hand.enqueue("'held'").await];
-    let waits =
-        hand.enqueue(&format!("'held', depends_on => array['{}', '{}']::uuid[]", needs[0], needs[1])).await;
-    let fences = hand.claim_all().await;
-    let [first, second] = &fences[..] else { return Err("both run".to_owned()) };
+    // Each in its own block: the ends of one block wait for each other.
+    hand.enqueue("'held'").await;
+    let first = &hand.claim_one().await;
+    hand.enqueue("'held'").await;
+    let second = &hand.claim_one().await;
+    let waits = hand
+        .enqueue(&format!("'held', depends_on => array['{}', '{}']::uuid[]", first.job, second.job))
+        .await;
     let open = queue.client().await;
     open.batch_execute("begin").await.unwrap();
     let settle = "select settled from windlass.settle(array[$1::uuid], array[$2::uuid], array[$3::integer], array[$4::uuid], array[1], array[null::jsonb])";
@@ -260,12 +263,13 @@ async fn a_diamond_that_fails_from_both_ends(queue: &TestQueue, hand: &Hand) -> 
         hand.enqueue(&format!("'held', job_id => '{}', depends_on => array[{needs}]::uuid[]", id(n))).await;
     };
     let (left, right, lower, upper, aside) = (1, 2, 10, 20, 30);
+    let mut fences = Vec::new();
     for (n, needs) in
         [(left, &[][..]), (right, &[]), (aside, &[right]), (upper, &[left, aside]), (lower, &[upper, right])]
     {
         place(n, needs).await;
+        fences.extend(hand.claim_all().await); // each in its own block
     }
-    let fences = hand.claim_all().await;
     // Both are in progress at once: the one from the right is blocked in the middle until the other cannot continue.
     let mut holder = queue.client().await;
     let held = holder.transaction().await.unwrap();

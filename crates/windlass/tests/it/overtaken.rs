@@ -102,7 +102,7 @@ async fn a_pull_claim_executed_after_its_release_takes_nothing() {
     })
     .await;
     assert_eq!(taken, 0);
-    assert_eq!(count(&hand.client, "select count(*) from windlass.running").await, 0);
+    assert_eq!(count(&hand.client, "select count(*) from windlass.live").await, 0);
     assert_eq!(count(&hand.client, "select count(*) from windlass.pull_lease").await, 0);
 }
 

@@ -11,7 +11,7 @@ use windlass::Definition;
 use windlass::job::{Filter, State};
 use windlass_testing::TestQueue;
 
-use hand::{claim, lanes, register, settle, single};
+use hand::{claim, lanes, register, settle, settle_plain, single};
 use watch::{Plan, Watch};
 
 const ROWS: i32 = 100_000;
@@ -227,6 +227,11 @@ async fn hot_paths_use_indexes(queue: &TestQueue) {
         }
     }
 
+    assert_eq!(settle_plain(&watch.client, &taken[15..20]).await, 0);
+    for plan in held(&mut watch, "settle_plain", "named as materialized").await {
+        assert!(plan.rows_read("live") <= 4 * 5, "settle_plain read {} live rows", plan.rows_read("live"));
+    }
+
     let promoted: i32 = single(&watch.client, "select promoted from windlass.promote(10)").await;
     for plan in held(&mut watch, "promote", "order by d.due_at limit most").await {
         assert!(!plan.sorts("deferred"), "promote sorts deferred rows: {plan:#?}");
@@ -244,7 +249,7 @@ async fn hot_paths_use_indexes(queue: &TestQueue) {
         .unwrap();
     watch.plans().await;
     let lost: i64 = single(&watch.client, "select count(*) from windlass.lost_jobs(5)").await;
-    assert_eq!(lost, 5, "of the fifteen unsettled ones");
+    assert_eq!(lost, 5, "of the ten unsettled ones");
     for plan in held(&mut watch, "lost_jobs", "held as materialized").await {
         assert!(!plan.sorts("live"), "lost_jobs sorts live rows: {plan:#?}");
     }

@@ -126,6 +126,6 @@ async fn blocked_settlements_keep_their_slots_when_too_many_wait() {
     for job in jobs {
         eventually("it ends", async || status(&client, job).await == "succeeded").await;
     }
-    assert_eq!(count(&client, "select count(*) from windlass.running").await, 0);
+    assert_eq!(count(&client, "select count(*) from windlass.live").await, 0);
     worker.stop().await.unwrap();
 }

@@ -312,7 +312,7 @@ pub(crate) async fn register(client: &Client) -> i32 {
     client.query_one(register, &[&Uuid::new_v4().to_string()]).await.unwrap().get(0)
 }
 
-/// A worker's record of an attempt; see `settle.sql`.
+/// A worker's record of an attempt; see `settle_blocks.sql`.
 pub(crate) mod ending {
     use serde_json::{Value, json};
 

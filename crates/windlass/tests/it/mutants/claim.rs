@@ -121,8 +121,8 @@ async fn a_block_of_jobs_that_are_too_far_apart_is_detected() {
 #[tokio::test]
 async fn a_block_of_more_jobs_than_it_has_bits_is_detected() {
     let story = async |queue: &TestQueue, hand: &Hand| -> Told {
-        for _ in 0..70 {
-            queue.enqueue(&NewJob::new("held")).await.unwrap();
+        for _ in 0..10 {
+            queue.enqueue_many(&vec![NewJob::new("held"); 8]).await.unwrap();
         }
         for fence in hand.claim_all().await {
             holds(hand.settle(&fence, None).await, "a job of a block does not end")?;

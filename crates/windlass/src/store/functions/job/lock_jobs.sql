@@ -38,8 +38,8 @@ $$;
 
 -- Locks the rows of the line that contain these jobs, by (lane, seq), and returns their keys; null if there is none.
 -- Waits for a claim that takes one of them.
--- Index: bodies by primary key, then line by (lane, seq), and line_by_job for jobs that were queued again. settle.sql
--- explains `= any`.
+-- Index: bodies by primary key, then line by (lane, seq), and line_by_job for jobs that were queued again.
+-- settle_blocks.sql explains `= any`.
 create or replace function windlass.lock_line(tenant uuid, jobs uuid[], out lanes integer[], out seqs bigint[])
 language plpgsql
 set plan_cache_mode = force_generic_plan

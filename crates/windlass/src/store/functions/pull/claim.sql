@@ -5,7 +5,7 @@
 --
 -- Lock order: the pull workers' rows in order (so that none is closed meanwhile), then as in claim, then the row of the
 -- lease. The slots of a worker that another transaction has locked stay empty: the call serves many workers. One row at
--- a time: the update of the live row by claim must be complete before the second one.
+-- a time: the insert of the block by claim must be complete before the second one.
 create or replace function windlass.pull_claim(
   by_worker integer, with_token uuid, lanes integer[], after_seqs bigint[], counts integer[],
   workers integer[], lease_seconds integer[], tokens uuid[], seconds_present integer, in_epoch integer default 0)

@@ -1,6 +1,6 @@
 -- Ends one attempt of a pull worker: like settle, and deletes its lease. Returns settled, overruled (by a cancel
 -- request) or lost (the fence is stale; nothing was changed).
--- Lock order: the lease, then the live row; a reap uses the same order.
+-- Lock order: the lease, then the block; a reap uses the same order.
 create or replace function windlass.pull_settle(tenant uuid, job uuid, with_attempt integer, with_token uuid, detail jsonb)
 returns text
 language plpgsql security definer

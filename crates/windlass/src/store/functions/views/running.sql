@@ -1,7 +1,7 @@
 -- Running jobs, one row each, for a search by job: the block of a job is found by its body, or by job_id. Without the
 -- token, which readers must not see. A statement that reads all running jobs of a tenant expands the blocks instead (see
 -- running_of), because this view reads every body.
--- Index: live_pkey, at most 65 blocks; live_by_job.
+-- Index: live_pkey, 65 blocks if claims take whole rows, at most 4159 if they take single jobs; live_by_job.
 -- Trap: readers may not execute the functions of base/block.sql, so the bits are tested here.
 select windlass.keep_view('running', $view$
 select b.tenant_id, b.id as job_id, l.lane, l.seq, (array_position(l.ids, b.id) - 1)::smallint as at_position, l.worker, l.attempt,
@@ -15,22 +15,13 @@ select l.tenant_id, l.job_id, l.lane, l.seq, 0::smallint, l.worker, l.attempt, l
        l.max_attempts, l.holds_dedupe, l.cancel_requested_at[1]
   from windlass.live l where l.job_id is not null$view$);
 
--- The ids of all jobs that have not ended, from the tables of unfinished jobs alone. Its cost depends on their number.
-select windlass.keep_view('unfinished', $view$
-select l.tenant_id, i.id as job_id, 'queued' as state from windlass.line l cross join lateral unnest(l.ids) i (id)
-union all
-select l.tenant_id, i.id, 'running' from windlass.live l cross join lateral unnest(l.ids) with ordinality i (id, ord)
- where (l.ended >> (i.ord::integer - 1)) & 1 = 0
-union all
-select d.tenant_id, d.job_id, 'scheduled' from windlass.deferred d
-union all
-select b.tenant_id, b.job_id, 'blocked' from windlass.blocked b$view$);
-
 -- The block that holds a running job, all null if it is not running; of the newest committed state, so only the version
 -- that the caller locks or updates decides.
--- Trap: EXECUTE, because the cached plan of a lookup in a partitioned table opens every partition.
+-- Trap: EXECUTE, because the cached plan of a lookup in a partitioned table opens every partition. The setting, because a
+-- session keeps the plan of its first calls, when live may have been small.
 create or replace function windlass.block_of(tenant uuid, job uuid) returns windlass.live
 language plpgsql stable
+set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
