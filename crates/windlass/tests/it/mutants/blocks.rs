@@ -290,3 +290,62 @@ async fn a_job_that_is_handed_over_by_another_claim_is_detected() {
         catches("hand_over", guard, "", "another claim's word counts", &story).await;
     }
 }
+
+/// A block that another settlement has changed meanwhile is evaluated again, and deleted by the last one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_block_that_stays_after_its_last_end_is_detected() {
+    let story = async |queue: &TestQueue, hand: &Hand| -> Told {
+        let block = three(queue, hand).await;
+        let open = queue.client().await;
+        open.batch_execute("begin").await.unwrap();
+        block.succeed(&open, &[0, 1]).await.unwrap();
+        let ended = commit_beside(queue, &open, block.end(&hand.client, &[2], None)).await;
+        let left = count(&hand.client, "select count(*) from windlass.live").await;
+        holds(
+            ended.is_ok_and(|ended| ended.missed.is_empty()) && left == 0,
+            "a block without running jobs stays",
+        )
+    };
+    let guard = "and l.ended | g.mask <> windlass.all_bits(l.ids)";
+    catches("settle_blocks", guard, "", "a block without running jobs stays", story).await;
+}
+
+/// A settlement that waits for the cancel evaluates the block again only if it has changed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancel_that_only_locks_the_block_is_detected() {
+    let story = async |queue: &TestQueue, hand: &Hand| -> Told {
+        let block = three(queue, hand).await;
+        let open = queue.client().await;
+        open.batch_execute("begin").await.unwrap();
+        let cancel = "select windlass.cancel($1, $2)";
+        open.execute(cancel, &[&DEFAULT_TENANT, &block.jobs[1]]).await.unwrap();
+        let ended = commit_beside(queue, &open, block.end(&hand.client, &[0, 1, 2], None)).await;
+        holds(ended.is_ok_and(|ended| ended.overruled == [1]), "the cancel is lost")?;
+        holds(job(&hand.client, block.jobs[1]).await["status"] == "canceled", "the cancel is lost")
+    };
+    let guard = "update windlass.live l set cancel_requested_at[array_position(l.ids, job)]
+        = coalesce(l.cancel_requested_at[array_position(l.ids, job)], at)
+     where l.tenant_id = tenant and l.lane = block.lane and l.seq = block.seq
+       and windlass.runs_at(l.ended, array_position(l.ids, job) - 1)
+    returning l.attempt, l.worker into held;";
+    let instead = "select l.attempt, l.worker into held from windlass.live l
+     where l.tenant_id = tenant and l.lane = block.lane and l.seq = block.seq for update;";
+    catches("cancel_unaudited", guard, instead, "the cancel is lost", story).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_handed_over_after_its_end_is_detected() {
+    let story = async |queue: &TestQueue, hand: &Hand| -> Told {
+        let block = three(queue, hand).await;
+        let open = queue.client().await;
+        open.batch_execute("begin").await.unwrap();
+        block.succeed(&open, &[1]).await.unwrap();
+        let hand_over = "select windlass.hand_over($1, $2, $3, $4, $5, 60, 60)";
+        let params: [&(dyn ToSql + Sync); 5] =
+            [&DEFAULT_TENANT, &block.jobs[1], &block.attempt, &block.token, &hand.worker];
+        let answer = commit_beside(queue, &open, hand.client.query_one(hand_over, &params)).await;
+        holds(answer.is_ok_and(|row| !row.get::<_, bool>(0)), "an ended job is handed over")
+    };
+    let guard = "or not windlass.runs_at(held.ended, at_position)";
+    catches("hand_over", guard, "", "an ended job is handed over", story).await;
+}
