@@ -69,6 +69,7 @@ use crate::queue::Queue;
 use crate::queue::listen;
 use crate::store;
 use crate::store::database::Database;
+use crate::store::permits::Permits;
 use crate::store::worker::WorkerRegistration;
 use crate::telemetry::Meters;
 use crate::text::redact::Redactor;
@@ -95,6 +96,8 @@ struct Service {
     tasks: Mutex<Vec<JoinHandle<()>>>,
     /// Releases of jobs whose claim was dropped.
     releases: TaskTracker,
+    /// The settlements of one tenant: all its connections but one, which is left to its heartbeats.
+    settling: Permits,
 }
 
 impl Pull {
@@ -135,7 +138,9 @@ impl Pull {
         }
         let waiting = Places::default();
         let (tasks, releases) = (Mutex::new(tasks), TaskTracker::new());
-        let inner = Service { database, waiters, names, waiting, definitions, stop, tasks, releases };
+        let settling = ending::settling(&database);
+        let inner =
+            Service { database, waiters, names, waiting, definitions, stop, tasks, releases, settling };
         Ok(Self { inner: Arc::new(inner) })
     }
 

@@ -122,6 +122,11 @@ impl Drop for ConnectionPlace {
 }
 
 impl Database {
+    /// Returns how many connections the calls of one tenant may hold.
+    pub(crate) fn share(&self) -> usize {
+        self.shares.as_ref().map_or(usize::MAX, |shares| shares.permits.of_tenant())
+    }
+
     /// Returns the same connections for calls of one tenant, or of no particular tenant.
     pub(crate) fn of_tenant(&self, tenant: Option<Uuid>) -> Self {
         let mut same = self.clone();

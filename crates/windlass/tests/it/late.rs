@@ -1,6 +1,10 @@
 //! Jobs that are too late to start: the first process that finds them ends them, a claim or the keeper.
 
+use std::time::Duration;
+
 use serde_json::json;
+use tokio_postgres::Client;
+use uuid::Uuid;
 use windlass::DEFAULT_TENANT;
 use windlass::keeper::Duty;
 use windlass_testing::{TestQueue, eventually, until_waits_or_ends};
@@ -191,5 +195,72 @@ async fn a_job_that_started_in_time_and_is_released_meanwhile_does_not_expire() 
         "it has started in time"
     );
     assert_eq!(hand.claim_one().await.attempt, 2);
+    assert_counts_are_exact(&hand.client).await;
+}
+
+/// A-353: a retry locks the dependencies of the job, which has ended and has no other row.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_fails_a_late_job_waits_for_no_open_retry_of_a_job_behind_it() {
+    for (end, is_alone) in [("commit", true), ("rollback", false)] {
+        let queue = TestQueue::create().await;
+        let hand = Hand::new(queue.client().await).await;
+        hand.define(json!({"key": "held"})).await;
+        let late = hand.enqueue(&format!("'held', ordering_key => 'k', {PAST}")).await;
+        let behind = hand.enqueue("'held', ordering_key => 'k', if_unmet => 'run'").await;
+        assert_eq!(hand.cancel(behind).await, "canceled");
+        let mut others = Vec::new();
+        if !is_alone {
+            others.push(hand.enqueue("'held'").await);
+        }
+        let application = open_retry(&queue, behind).await;
+        let claimed =
+            tokio::time::timeout(LIMIT, hand.claim_all()).await.expect("the claim waits for the retry");
+        assert_eq!(claimed.iter().map(|fence| fence.job).collect::<Vec<_>>(), others);
+        assert_eq!(status(&hand.client, late).await, "failed");
+        application.batch_execute(end).await.unwrap();
+        is_unblocked(&queue, &hand, behind, if end == "commit" { "queued" } else { "canceled" }).await;
+    }
+}
+
+/// The same for a job that ran.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_settlement_waits_for_no_open_retry_of_a_job_behind_it() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    hand.enqueue("'held', ordering_key => 'k'").await;
+    let behind = hand.enqueue("'held', ordering_key => 'k'").await;
+    assert_eq!(hand.cancel(behind).await, "canceled");
+    let fence = hand.claim_one().await;
+    let application = open_retry(&queue, behind).await;
+    let settled = tokio::time::timeout(LIMIT, hand.settle(&fence, None)).await;
+    assert!(settled.expect("the settlement waits for the retry"));
+    application.batch_execute("commit").await.unwrap();
+    is_unblocked(&queue, &hand, behind, "queued").await;
+}
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// An application that retries this job and leaves its transaction open.
+async fn open_retry(queue: &TestQueue, job: Uuid) -> Client {
+    let application = queue.client().await;
+    let retry = format!(
+        "set role windlass_app; set windlass.tenant_id = '{DEFAULT_TENANT}'; begin;
+         select windlass.retry('{DEFAULT_TENANT}', '{job}', 'tester')"
+    );
+    application.batch_execute(&retry).await.unwrap();
+    application
+}
+
+/// The keeper decides the dependency that was left, and the job has this status.
+async fn is_unblocked(queue: &TestQueue, hand: &Hand, job: Uuid, wanted: &str) {
+    let left =
+        "select (select count(*) from windlass.dependency) + (select count(*) from windlass.unblock_due)";
+    eventually("the keeper decides it", async || {
+        keeper(queue).run_once(Duty::Unblock).await.unwrap();
+        count(&hand.client, left).await == 0
+    })
+    .await;
+    assert_eq!(status(&hand.client, job).await, wanted);
     assert_counts_are_exact(&hand.client).await;
 }

@@ -35,6 +35,15 @@ fn pull_settle(fence: &Fence, detail: &Value) -> String {
     format!("select windlass.pull_settle('{tenant}', '{job}', {attempt}, '{token}', '{detail}')")
 }
 
+/// Waits for locks, unlike `pull_settle`.
+fn settle(fence: &Fence, detail: &Value) -> String {
+    let Fence { tenant, job, attempt, token } = fence;
+    format!(
+        "select settled from windlass.settle(array['{tenant}'::uuid], array['{job}'::uuid], array[{attempt}], array['{token}'::uuid],
+           array[null::integer], array['{detail}'::jsonb])"
+    )
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_is_handed_over_and_settled_at_once_does_not_deadlock() {
     let (queue, hand) = start().await;
@@ -78,11 +87,32 @@ async fn a_job_that_is_purged_and_settled_with_progress_at_once_does_not_deadloc
     let purging = beside(&queue, format!("select windlass.purge('{tenant}', array['{job}'::uuid])")).await;
     until_a_session_waits(&hand.client).await;
     let detail = json!({"outcome": 1, "next": 1, "progress": {"percent": 100, "message": "done"}});
-    let settling = beside(&queue, pull_settle(&fence, &detail)).await;
+    let settling = beside(&queue, settle(&fence, &detail)).await;
     eventually("both wait", async || waiting_for_locks(&hand.client).await == 2).await;
     waiting.batch_execute("commit").await.unwrap();
     let (purged, settled) = (purging.await.unwrap().unwrap(), settling.await.unwrap().unwrap());
-    assert_eq!((purged.get::<_, i32>(0), settled.get::<_, &str>(0)), (1, "lost"));
+    assert_eq!((purged.get::<_, i32>(0), settled.get::<_, Option<Vec<i32>>>(0)), (1, None));
+}
+
+/// A-352.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_ends_with_a_next_job_does_not_deadlock_with_an_enqueue_under_its_key_and_a_quota() {
+    let (queue, hand) = start().await;
+    let quota = format!("select windlass.change_tenant('{DEFAULT_TENANT}', '{{\"max_queued\": 1000}}')");
+    hand.client.batch_execute(&quota).await.unwrap();
+    hand.enqueue("'a', dedupe_key => 'k'").await;
+    let fence = hand.claim_one().await;
+
+    let first = format!("select from windlass.tenants where id = '{DEFAULT_TENANT}' for no key update");
+    let enqueuing = begin(&queue, &first).await;
+    let detail = json!({"outcome": 1, "next": 1, "chain": [{"definition_key": "a"}]});
+    let settling = beside(&queue, settle(&fence, &detail)).await;
+    until_a_session_waits(&hand.client).await;
+    let again = "select is_duplicate from windlass.enqueue('a', dedupe_key => 'k')";
+    let is_duplicate: bool = enqueuing.query_one(again, &[]).await.unwrap().get(0);
+    enqueuing.batch_execute("commit").await.unwrap();
+    let settled = settling.await.unwrap().unwrap();
+    assert_eq!((is_duplicate, settled.get::<_, Option<Vec<i32>>>(0)), (true, Some(vec![1])));
 }
 
 fn trigger_fields() -> Value {

@@ -8,9 +8,11 @@ as $$
 $$;
 
 -- Fails the late jobs among those that a claim found in these rows, the first takes[i] of each. Jobs without a body
--- have already left the line and are only counted.
+-- have already left the line and are only counted. Jobs of many tenants are claimed here, so what an open transaction has
+-- locked, or what fails, of the jobs that wait for them is left to the keeper (see unblock_or_leave).
 create or replace function windlass.fail_late(places windlass.line[], takes integer[], at timestamptz) returns void
 language plpgsql
+set lock_timeout = '200ms'
 as $$
 #variable_conflict use_column
 declare
@@ -28,7 +30,8 @@ begin
         select x.tenant_id, x.job_id, x.only_unstarted from windlass.expiry x
          where x.tenant_id = late.tenant_id and x.job_id = any (late.jobs) and x.expires_at <= at for update skip locked) d
      where e.tenant_id = d.tenant_id and e.job_id = d.job_id and e.only_unstarted = d.only_unstarted;
-    perform windlass.unblock(late.tenant_id, windlass.finish_waiting(late.tenant_id, late.jobs, windlass.state_code('failed'), 'expired'));
+    late.jobs := windlass.finish_waiting(late.tenant_id, late.jobs, windlass.state_code('failed'), 'expired');
+    perform windlass.unblock_or_leave(late.tenant_id, late.jobs, null);
   end loop;
   insert into windlass.tally (tenant_id, lane, queued)
     select p.tenant_id, p.lane, -count(*)

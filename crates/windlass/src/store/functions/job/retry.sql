@@ -32,8 +32,7 @@ begin
   end if;
   if body.ordering_key is not null then
     -- Retries of one tenant are serialized, and before they read: a concurrent one may be about to add the first job
-    -- that waits for this one (see lock_behind). Only of a job that has ended: the settlement of a running one locks the
-    -- jobs that wait for it, and may then need the tenant's row.
+    -- that waits for this one (see lock_behind). Only of a job that has ended: any other is not retried.
     perform windlass.take_turn(tenant, 'circle');
     if windlass.has_ended(windlass.state_code(windlass.state_of(tenant, job))) then
       perform windlass.lock_behind(tenant, array[job]);

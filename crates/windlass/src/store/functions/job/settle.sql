@@ -8,8 +8,9 @@
 -- which may not have been written before. An attempt keeps its last progress, regardless of what ended it; a plain
 -- success has none.
 -- Index: live's primary key.
--- Lock order (decision 0020): live rows in the given order (callers sort by tenant and job), dedupe rows, progress; then
--- the keys of chained jobs and the blocked rows of jobs that wait. A cancel request that came after the decision
+-- Lock order (decision 0020): the rows of tenants with a quota if jobs are chained, because an enqueue takes them before a
+-- key; live rows in the given order (callers sort by tenant and job), dedupe rows, progress; then the keys of chained
+-- jobs and the blocked rows of jobs that wait. A cancel request that came after the decision
 -- overrules it: the returned row is the newest version, so its column is read at commit time.
 -- Trap: the first column of a key is compared by `= any (array[…])` and not by `=`, so that the index has no order that
 -- a merge join could use, and no plan scans it whole. After a vacuum under an old transaction, the statistics show no
@@ -40,6 +41,7 @@ declare
   released_to integer[];
   limited uuid[];
   touched record;
+  has_chain boolean;
 begin
   if not (windlass.is_list(tenants) and windlass.is_list(jobs) and windlass.is_list(attempts) and windlass.is_list(tokens)
       and windlass.is_list(ran_ms) and windlass.is_list(details) and windlass.is_list(only_workers)) then
@@ -49,6 +51,11 @@ begin
   perform windlass.stay_durable();
   if skips_locked then
     perform set_config('lock_timeout', '200ms', true);
+  end if;
+  has_chain := exists (select from unnest(details) d where d ? 'chain');
+  if has_chain then
+    perform windlass.lock_quota(c.tenant) from (
+      select distinct tenants[d.ord] as tenant from unnest(details) with ordinality d (detail, ord) where d.detail ? 'chain' order by 1) c;
   end if;
   with input as materialized (
     select i.*, case when i.detail is null then windlass.state_code('succeeded') else windlass.next_state(i.detail) end as next
@@ -132,7 +139,7 @@ begin
   if settled is not null and pg_sequence_last_value('windlass.workers_wait'::regclass) > 0 and windlass.has_running_limits() then
     perform windlass.ring_for_room(limited, tenants, cardinality(settled));
   end if;
-  if exists (select from unnest(details) d where d ? 'chain') then
+  if has_chain then
     perform windlass.enqueue_chains(tenants, jobs, details,
       array(select o from unnest(settled) o where o <> all (coalesce(overruled, '{}'))));
   end if;
