@@ -29,7 +29,8 @@ pub(crate) fn with_database(url: &str, name: &str) -> String {
 pub(crate) async fn unfinished(client: &Client) -> Result<u64> {
     let row = client
         .query_one(
-            "select (select coalesce(sum(cardinality(ids)), 0)::bigint from windlass.line) + (select count(*) from windlass.live)
+            "select (select coalesce(sum(cardinality(ids)), 0)::bigint from windlass.line)
+                  + (select coalesce(sum(cardinality(ids) - bit_count(ended::bit(64))), 0)::bigint from windlass.live)
                   + (select count(*) from windlass.deferred) + (select count(*) from windlass.blocked)",
             &[],
         )

@@ -78,13 +78,7 @@ pub(crate) async fn run(plan: &NeighbourPlan) -> Result<()> {
     let raw = connect(&url).await?;
     let mut ordinary = Ordinary::new(queue.clone(), calm, &windlass.address, token, starts, raw).await?;
     let token = windlass.token_of(&url, "noisy").await?;
-    let orders = Orders {
-        callers: plan.callers,
-        address: windlass.address.clone(),
-        token,
-        url: url.clone(),
-        tenant: noisy,
-    };
+    let orders = Orders { callers: plan.callers, address: windlass.address.clone(), token };
     let for_each_phase = Duration::from_secs(plan.seconds);
     // Opens connections and loads routes.
     ordinary.work(LEAD).await?;

@@ -164,7 +164,7 @@ pub struct Limits {
     pub address_connections: usize,
 
     /// The maximum number of concurrent reads, and of requests with a body over 32 KiB, of one tenant. Further ones wait for a
-    /// while and are then rejected with 429. Default: two per processor.
+    /// while and are then rejected with 429. While another tenant sends such requests, half of it. Default: one per processor.
     #[config(env = "WINDLASS_TENANT_REQUESTS")]
     pub tenant_requests: Option<usize>,
 

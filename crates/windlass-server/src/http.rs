@@ -57,7 +57,7 @@ pub use openapi::{SIGNED, document};
 pub(crate) use page::{PageQuery, page_limit, page_offset};
 pub(crate) use prebuilt::Prebuilt;
 pub use problem::{Fault, Problem, ProblemKind};
-pub(crate) use standing::{Access, Standing, Waits, revoked};
+pub(crate) use standing::{Access, StreamAccess, Waits, revoked};
 pub use time::Time;
 pub(crate) use time::check_future;
 

@@ -59,6 +59,12 @@ fn remove_abandoned() {
     }
 }
 
+/// Whether a server runs in this data directory and accepts connections: the eighth line of its file says so.
+pub(crate) fn is_ready(data: &Path) -> bool {
+    let file = fs::read_to_string(data.join("postmaster.pid")).unwrap_or_default();
+    file.lines().nth(7).is_some_and(|status| status.trim() == "ready") && server_of(data).is_some()
+}
+
 /// The process of the server that runs in this data directory. The number in its file may since belong to another program.
 fn server_of(data: &Path) -> Option<Pid> {
     let file = fs::read_to_string(data.join("postmaster.pid")).ok()?;

@@ -65,7 +65,7 @@ impl TestServer {
         .to_vec();
         let directory = place::directory();
         let file = running::file(&directory, &format!("{options:?}{suffix}"));
-        if let Some(server) = running::find(&file).await {
+        if let Some(server) = running::find(&file) {
             return server;
         }
         let major_version = options.source.major_version().await;

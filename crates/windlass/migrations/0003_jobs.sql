@@ -1,6 +1,6 @@
 -- The tables that jobs move through. A job is one immutable body, plus exactly one of: an id in a row of the line
--- (queued), a live row (running), a deferred row (scheduled), a blocked row, or a history row with its final status.
--- Every move is one transaction.
+-- (queued), a position in a live block (running), a deferred row (scheduled), a blocked row, or a history row with its
+-- final status. Every move is one transaction.
 --
 -- Codes. State: 1 succeeded, 2 failed, 3 dead_letter, 4 canceled, 5 queued, 6 running, 7 scheduled, 8 blocked.
 -- Attempt outcome: 1 succeeded, 2 failed, 3 timeout, 4 canceled, 5 lost, 6 snoozed, 7 released.
@@ -66,25 +66,39 @@ create table windlass.line (
         autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 500000);
 create unique index line_by_job on windlass.line (tenant_id, job_id) where job_id is not null;
 
--- Running jobs: inserted by the claim, deleted by the end of the attempt, updated only to request a stop.
+-- Running jobs, in blocks of up to 64 that one claim took from one lane: part of a row of the line, a whole row, or
+-- several small ones. ids[position + 1] is the job at a position, from 0 to 63. The array never changes: the end of an
+-- attempt sets the bit of its position in `ended`, which is a HOT update, and the end of the last one deletes the row.
+-- seq is the position in the line of the first job. The jobs of a block were first queued in rows whose seq is less than
+-- 4096 above it; that is how the block of a job is found from its body (see the view `running`). A job that was queued
+-- again, or that has a lease of its own, is a block of one job, found by job_id.
+-- cancel_requested_at: by position + 1; null if no job of the block was requested to stop.
+-- limited_by: the definition of the jobs if it has a limit on running jobs, so that a claim counts them by reading only
+-- their rows.
 create table windlass.live (
   tenant_id uuid not null,
-  job_id uuid not null,
   lane integer not null,
+  seq bigint not null,
+  worker integer not null,
   attempt integer not null,
+  token uuid not null,
+  claimed_at timestamptz not null,
+  ended bigint not null default 0,
   failures smallint not null default 0,
   lost smallint not null default 0,
   snoozes smallint not null default 0,
   max_attempts smallint not null,
-  worker integer not null,
-  token uuid not null,
-  claimed_at timestamptz not null,
-  cancel_requested_at timestamptz,
   holds_dedupe boolean not null default false,
-  primary key (tenant_id, job_id)
-) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,
+  limited_by uuid,
+  job_id uuid,
+  cancel_requested_at timestamptz[],
+  ids uuid[] not null,
+  primary key (tenant_id, lane, seq)
+) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
         autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 1000000,
         autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 500000);
+create unique index live_by_job on windlass.live (tenant_id, job_id) where job_id is not null;
+create index live_by_limit on windlass.live (limited_by) where limited_by is not null;
 
 -- Jobs that wait for an instant: a later start, a backoff, a snooze.
 create table windlass.deferred (

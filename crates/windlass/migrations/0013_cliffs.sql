@@ -18,11 +18,6 @@ alter table windlass.tenants
 create sequence windlass.workers_wait minvalue 0 start 0;
 create sequence windlass.tenants_watched minvalue 0 start 0;
 
--- The job's definition if it has a limit on running jobs, so that a claim can count the jobs under the limit by reading
--- only those rows. Those of a tenant are found by the primary key.
-alter table windlass.live add column limited_by uuid;
-create index live_by_limit on windlass.live (limited_by) where limited_by is not null;
-
 -- The end times in order. It was a BRIN index, which stores a time range per range of pages: if retention is shorter
 -- than a partition's week, new rows fill the gaps of deleted ones, every range covers the whole week, and each scan
 -- read every page.

@@ -170,8 +170,8 @@ pub enum Error {
         /// What is locked.
         what: String,
     },
-    /// Transactions that ran at the same time got in each other's way, and the database rolled this one back. The whole
-    /// transaction can be repeated.
+    /// Transactions that ran at the same time conflicted, and the database rolled this one back. The whole transaction can
+    /// be repeated.
     #[error("{}, so this one was rolled back and nothing was changed; try again", contention_words(code))]
     Contended {
         /// The SQLSTATE: `40P01` (deadlock), `40001` (serialization failure) or `55P03` (lock timeout).
@@ -286,6 +286,16 @@ pub enum Error {
     MigrationBlocked {
         /// The session that uses it.
         by: String,
+    },
+    /// Objects outside of the schema depend on what the migration has to change or drop.
+    #[error(
+        "the migration was stopped by objects that depend on ours ({reason}); this step changed nothing: drop them, as their owner or as a superuser, and migrate again: {statements}"
+    )]
+    MigrationDependents {
+        /// What the server reported.
+        reason: String,
+        /// The statements that drop columns with the types of our tables.
+        statements: String,
     },
     /// The login may not do what the migration needs, and these statements allow it.
     #[error("the login {login} cannot migrate: {missing}. As {by}, run:\n{statements}")]

@@ -23,7 +23,7 @@
 //! ```
 //!
 //! A pull worker replaces the feed, the run and the lease of a [`Worker`](crate::Worker); the end of an attempt is
-//! decided by the same rules and written by the same statement (`job/settle.rs`, `settle.sql`). It holds every job with
+//! decided by the same rules and written by the same statement (`job/settle.rs`, `settle_blocks.sql`). It holds every job with
 //! a separate lease, and the job's fence is sufficient to report about it, on any connection and to any server.
 //!
 //! A caller is trusted only as far as its credential allows: a [`Puller`] of one tenant gets only that tenant's jobs,
@@ -69,6 +69,7 @@ use crate::queue::Queue;
 use crate::queue::listen;
 use crate::store;
 use crate::store::database::Database;
+use crate::store::permits::Permits;
 use crate::store::worker::WorkerRegistration;
 use crate::telemetry::Meters;
 use crate::text::redact::Redactor;
@@ -95,6 +96,8 @@ struct Service {
     tasks: Mutex<Vec<JoinHandle<()>>>,
     /// Releases of jobs whose claim was dropped.
     releases: TaskTracker,
+    /// The settlements of one tenant: all its connections but one, which is left to its heartbeats.
+    settling: Permits,
 }
 
 impl Pull {
@@ -135,7 +138,9 @@ impl Pull {
         }
         let waiting = Places::default();
         let (tasks, releases) = (Mutex::new(tasks), TaskTracker::new());
-        let inner = Service { database, waiters, names, waiting, definitions, stop, tasks, releases };
+        let settling = ending::settling(&database);
+        let inner =
+            Service { database, waiters, names, waiting, definitions, stop, tasks, releases, settling };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -143,13 +148,10 @@ impl Pull {
     pub async fn register(&self, puller: &Puller, introduction: &WorkerInfo) -> Result<Registered> {
         introduction.check()?;
         let name = puller.name_of(introduction.worker_id.as_deref())?;
-        let (worker, is_draining) = store::pull::register(
-            &self.inner.database.of_tenant(puller.tenant),
-            &introduction.as_stored(&name),
-            &introduction.version,
-        )
-        .await?;
         let registration = introduction.as_stored(&name);
+        let database = self.inner.database.of_tenant(puller.tenant);
+        let (worker, is_draining) =
+            store::pull::register(&database, &registration, &introduction.version).await?;
         let known = KnownWorker { number: worker, version: introduction.version.clone(), registration };
         self.inner.names.of(puller.tenant, &name).await.set(known);
         let worker_id = introduction.worker_id.clone().unwrap_or_else(|| puller.name.clone());

@@ -1,5 +1,6 @@
 //! The handle of applications: connections, a short-lived cache of routes, and a clock for ids.
 
+mod clock;
 mod damp;
 pub(crate) mod identity;
 pub(crate) mod listen;
@@ -8,19 +9,19 @@ pub(crate) mod slots;
 pub(crate) mod waiting;
 
 use std::fmt;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
 use uuid::{ContextV7, Uuid};
 
 use crate::error::{Error, Result};
+use crate::model::actor::Actor;
 use crate::store;
 use crate::store::act::ActsAs;
 use crate::store::database::{Database, Settings};
 use crate::store::{connect, supported};
 
+use clock::DatabaseClock;
 pub(crate) use routes::CheckedRoute;
 use routes::{RouteKey, Routes};
 use slots::Slots;
@@ -63,8 +64,7 @@ pub struct Queue {
 struct Inner {
     settings: Settings,
     routes: Routes,
-    /// The difference between the time of the database and that of this machine, in milliseconds.
-    clock_offset: AtomicI64,
+    clock: DatabaseClock,
     ids: Mutex<ContextV7>,
     waiting: WaitingList,
     /// Each tenant can have one dry run at a time.
@@ -80,14 +80,14 @@ impl Queue {
         let session = database.session().await?;
         supported::check_server(store::tenant::server_version(&session).await?)?;
         supported::check_schema(session.client()).await?;
-        let offset = store::tenant::clock_offset(&session).await?;
+        let (millis, at) = store::tenant::clock(&session).await?;
         let is_application = store::tenant::is_application(&session).await?;
         drop(session);
         let database = database.of_an_application(is_application);
         let inner = Inner {
             settings,
             routes: Routes::default(),
-            clock_offset: AtomicI64::new(offset),
+            clock: DatabaseClock::new(millis, at),
             ids: Mutex::new(ContextV7::new()),
             waiting: WaitingList::default(),
             dry_runs: Slots::new(1),
@@ -195,8 +195,18 @@ impl Queue {
     }
 
     fn database_millis(&self) -> u64 {
-        let now = Timestamp::now().as_millisecond() + self.inner.clock_offset.load(Ordering::Relaxed);
-        u64::try_from(now).unwrap_or_default()
+        self.inner.clock.millis(Instant::now())
+    }
+
+    /// Reads the clock of the database, which also shows that the database responds.
+    pub(crate) async fn read_clock(&self) -> Result<()> {
+        let (millis, at) = store::tenant::clock(&self.database().session().await?).await?;
+        self.inner.clock.set(millis, at);
+        Ok(())
+    }
+
+    async fn read_old_clock(&self) -> Result<()> {
+        if self.inner.clock.is_old(Instant::now()) { self.read_clock().await } else { Ok(()) }
     }
 
     /// The route of a definition for a tenant, cached for a few seconds.
@@ -211,10 +221,11 @@ impl Queue {
         if let Some(known) = self.inner.routes.get(&route_key) {
             return Ok(known);
         }
+        self.read_old_clock().await?;
         let as_tenant = tenant.filter(|_| self.is_callers);
         let route = match as_tenant {
             Some(tenant) => {
-                let session = store::act::write(self.database(), Some(tenant)).await?;
+                let session = store::act::write(self.database(), Some(tenant), &Actor::default()).await?;
                 let route = store::enqueue::route_in(&session, Some(tenant), key, queue, priority).await?;
                 session.commit().await?;
                 route
@@ -231,6 +242,7 @@ impl Queue {
         if let Some(known) = self.inner.routes.get(&route_key) {
             return Ok(known);
         }
+        self.read_old_clock().await?;
         let route = store::enqueue::keeper_route(self.database(), tenant, key).await?;
         self.inner.routes.put(route_key, route)
     }

@@ -36,6 +36,7 @@ pub(crate) mod request;
 pub(crate) mod retention;
 pub(crate) mod schema;
 pub(crate) mod search;
+pub(crate) mod settle;
 mod shares;
 pub(crate) mod statement;
 pub(crate) mod supported;
@@ -62,6 +63,7 @@ pub fn statements() -> Vec<(&'static str, &'static [tokio_postgres::types::Type]
         enqueue_as::STATEMENTS,
         keys::STATEMENTS,
         job::STATEMENTS,
+        settle::STATEMENTS,
         list::STATEMENTS,
         attempt::STATEMENTS,
         search::STATEMENTS,

@@ -90,11 +90,11 @@ impl Events {
     }
 
     /// Whether there is a subscriber or the log level is enabled; otherwise the hot path builds no event.
-    pub(crate) fn is_heard(&self) -> bool {
+    pub(crate) fn has_subscribers(&self) -> bool {
         self.subscribers.receiver_count() > 0 || tracing::enabled!(tracing::Level::DEBUG)
     }
 
-    pub(crate) fn tell(&self, event: Transition) {
+    pub(crate) fn send(&self, event: Transition) {
         tracing::debug!(
             job_id = %event.job_id,
             tenant_id = %event.tenant_id,
@@ -193,7 +193,7 @@ pub(crate) fn database_time(statement: &str, took: Duration) {
         called.split(|letter: char| !letter.is_ascii_lowercase() && letter != '_').next().unwrap_or_default();
     let call = match name {
         "claim" | "unclaim" | "active_lanes" => "claim",
-        "settle" => "settle",
+        "settle" | "settle_plain" | "settle_blocks" => "settle",
         "heartbeat" => "heartbeat",
         "promote"
         | "lost_jobs"

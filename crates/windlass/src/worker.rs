@@ -93,6 +93,7 @@ use kind::{Kind, Kit};
 use lease::Lease;
 use log::LogSink;
 use progress::ProgressSink;
+use run::JobCall;
 use running::{Reserved, Running, Slot, Stop, Switch};
 use settler::UnsettledAttempt;
 
@@ -159,7 +160,7 @@ impl Worker {
         self.shared.events.subscribe()
     }
 
-    /// Drains the worker: it claims no more jobs and finishes those it holds.
+    /// Drains the worker: it claims no more jobs and finishes those it holds. Its keeper continues until it is stopped.
     pub fn drain(&self) {
         self.shared.stop_claiming.cancel();
     }
@@ -167,6 +168,7 @@ impl Worker {
     /// Stops gracefully: see the module.
     pub async fn stop(mut self) -> Result<()> {
         self.drain();
+        self.shared.stop_duties.cancel();
         self.shared.runs.close();
         let mut feed = self.feed.take();
         let finish = async {
@@ -209,6 +211,7 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         self.drain();
+        self.shared.stop_duties.cancel();
         self.give_up.cancel();
         self.shared.stop_keeping.cancel();
         self.shared.running.stop_all(Stop::Shutdown);
@@ -246,6 +249,8 @@ pub(crate) struct Shared {
     redactor: Redactor,
     events: Events,
     stop_claiming: CancellationToken,
+    /// Stops the keeper. Not canceled by a drain: this keeper may be the only one.
+    stop_duties: CancellationToken,
     stop_keeping: CancellationToken,
     _wakes: broadcast::Sender<crate::queue::listen::Wake>,
 }
@@ -260,7 +265,7 @@ impl Shared {
             let Some(kind) = self.kinds.get(&job.definition_key) else { continue };
             kind.meters.claimed.increment(1);
             kind.meters.queue_seconds.record(job.queued_ms.max(0) as f64 / 1000.0);
-            if self.events.is_heard() {
+            if self.events.has_subscribers() {
                 self.report_claimed(&job);
             }
             let batch = kind.handler.batch().min(self.running.capacity());
@@ -270,10 +275,6 @@ impl Shared {
             }
             let key = (job.fence.tenant, job.definition_key.clone());
             let gathered = waiting.entry(key).or_default();
-            // Two tenants may give their jobs the same id, and an endpoint names the job of an outcome by its id alone.
-            if gathered.iter().any(|other| other.fence.job == job.fence.job) {
-                self.spawn(kind, std::mem::take(gathered), reserved);
-            }
             gathered.push(job);
             if gathered.len() == batch {
                 self.spawn(kind, std::mem::take(gathered), reserved);
@@ -301,22 +302,23 @@ impl Shared {
             };
             let started = Instant::now();
             let waited = started - claimed_at;
-            let run = AssertUnwindSafe(run::run_all(&shared, &kit, &jobs, &places, waited));
-            let all = run.catch_unwind().await.unwrap_or_else(|panic| {
+            let mut call = JobCall { jobs, places, waited, ended: Vec::new(), done: 0 };
+            let run = AssertUnwindSafe(run::run_all(&shared, &kit, &mut call));
+            if let Err(panic) = run.catch_unwind().await {
                 run::discard(panic);
                 // Panics of the handler are caught where it is called; this one came from a value that it left behind.
-                let broke = |(claimed, &(slot, _)): (Arc<Claimed>, &(Slot, Switch))| {
+                let broke = |(claimed, (slot, _)): (&Arc<Claimed>, &(Slot, Switch))| {
                     let result = RunResult::failed(
                         Retry::ByPolicy,
                         "the worker panicked while it settled the attempt",
                     );
-                    kit.end(claimed, slot, result, started.elapsed())
+                    kit.end(claimed.clone(), *slot, result, started.elapsed())
                 };
-                jobs.into_iter().zip(&places).map(broke).collect()
-            });
+                call.ended.extend(call.jobs.iter().zip(&call.places).skip(call.done).map(broke));
+            }
             drop(turn);
-            shared.running.count_ended(places.len());
-            for one in all {
+            shared.running.count_ended(call.jobs.len());
+            for one in call.ended {
                 // `None` only if the worker was aborted; then the reaper ends this attempt.
                 if let Some(ended) = &ended {
                     let _ = ended.send(one);
@@ -347,7 +349,7 @@ impl Shared {
     ) {
         for (claimed, (slot, switch)) in jobs.into_iter().zip(places) {
             let result = match switch.reason() {
-                Some(Stop::Canceled) => RunResult::of(Outcome::Canceled, "canceled"),
+                Some(Stop::Canceled) => RunResult::stopped(Stop::Canceled),
                 _ => RunResult::of(Outcome::Released, "prefetched and not started"),
             };
             let one = kit.end(claimed, *slot, result, Duration::ZERO);
@@ -358,7 +360,7 @@ impl Shared {
     }
 
     fn report_claimed(&self, job: &Claimed) {
-        self.events.tell(Transition {
+        self.events.send(Transition {
             tenant_id: job.fence.tenant,
             job_id: job.fence.job,
             definition_key: job.definition_key.clone(),

@@ -13,7 +13,6 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
 use super::worst::{Answers, Caller};
 use crate::Result;
@@ -27,8 +26,6 @@ pub(super) struct Orders {
     pub(super) callers: usize,
     pub(super) address: String,
     pub(super) token: String,
-    pub(super) url: String,
-    pub(super) tenant: Uuid,
 }
 
 pub(super) struct Load {

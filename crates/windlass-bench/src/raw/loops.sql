@@ -12,26 +12,27 @@ begin
 end
 $$;
 
+-- In blocks of 64 jobs, as a claim of jobs that were enqueued together.
 create procedure raw.insert_live(first integer, last integer, batch integer)
 language plpgsql as $$
 begin
   for start in first..last by batch loop
-    insert into raw.live (tenant_id, job_id, lane, attempt, max_attempts, worker, token, claimed_at)
-      select '00000000-0000-7000-8000-000000000001', s.id, 1, 1, 25, 1, '00000000-0000-4000-8000-000000000001', statement_timestamp()
-        from raw.source s where s.n between start and least(start + batch - 1, last);
+    insert into raw.live (tenant_id, lane, seq, attempt, max_attempts, worker, token, claimed_at, ids)
+      select '00000000-0000-7000-8000-000000000001', 1, min(s.n), 1, 25, 1, '00000000-0000-4000-8000-000000000001', statement_timestamp(),
+             array_agg(s.id)
+        from raw.source s where s.n between start and least(start + batch - 1, last) group by (s.n - start) / 64;
     commit;
   end loop;
 end
 $$;
 
--- By primary key, as settle finds the row of an attempt.
+-- By primary key, as settle finds the block of an attempt.
 create procedure raw.delete_live(first integer, last integer, batch integer)
 language plpgsql as $$
 begin
   for start in first..last by batch loop
-    delete from raw.live l using raw.source s
-     where s.n between start and least(start + batch - 1, last)
-       and l.tenant_id = '00000000-0000-7000-8000-000000000001' and l.job_id = s.id;
+    delete from raw.live l
+     where l.tenant_id = '00000000-0000-7000-8000-000000000001' and l.lane = 1 and l.seq between start and least(start + batch - 1, last);
     commit;
   end loop;
 end

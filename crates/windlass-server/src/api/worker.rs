@@ -154,7 +154,7 @@ pub(crate) async fn complete(
         Error::UnknownDefinition { .. } | Error::InactiveDefinition { .. } => {
             Problem::invalid("/next", error.to_string())
         }
-        error => error.into(),
+        error => not_ended(error),
     })?)
 }
 
@@ -171,7 +171,8 @@ pub(crate) async fn fail(
     body: Body<FailBody>,
 ) -> Result<Json<JobStatus>, Problem> {
     let (fence, failure) = body.value.read()?;
-    job_status(app.pull().await?.fail(&puller(&caller), job, &fence, failure).await?)
+    let result = app.pull().await?.fail(&puller(&caller), job, &fence, failure).await;
+    job_status(result.map_err(not_ended)?)
 }
 
 /// Snooze a job
@@ -187,7 +188,8 @@ pub(crate) async fn snooze(
     body: Body<SnoozeBody>,
 ) -> Result<Json<JobStatus>, Problem> {
     let delay = seconds("delay_seconds", body.value.delay_seconds)?;
-    job_status(app.pull().await?.snooze(&puller(&caller), job, &body.value.fence, delay).await?)
+    let result = app.pull().await?.snooze(&puller(&caller), job, &body.value.fence, delay).await;
+    job_status(result.map_err(not_ended)?)
 }
 
 /// Release a job
@@ -201,7 +203,8 @@ pub(crate) async fn release(
     Id(job): Id,
     body: Body<ReleaseBody>,
 ) -> Result<Json<JobStatus>, Problem> {
-    job_status(app.pull().await?.release(&puller(&caller), job, &body.value.fence).await?)
+    let result = app.pull().await?.release(&puller(&caller), job, &body.value.fence).await;
+    job_status(result.map_err(not_ended)?)
 }
 
 /// The identity of the worker comes from the credential, never from the body.
@@ -211,6 +214,14 @@ fn puller(caller: &Caller) -> Puller {
     let mut puller = Puller::new(name);
     puller.tenant = caller.tenant;
     puller
+}
+
+/// A worker repeats a call after 503, and not after the 409 of other locked objects: there it means a lost lease.
+fn not_ended(error: Error) -> Problem {
+    match error {
+        Error::Locked { .. } => Problem::of(ProblemKind::Unavailable, error.to_string()).retry_after(2),
+        error => error.into(),
+    }
 }
 
 /// Returns the new status of the job if the lease was still held.

@@ -33,14 +33,15 @@ pub struct Authenticator {
     is_secure: bool,
     tokens: Mutex<HashMap<String, Remembered>>,
     tenants: Mutex<HashMap<Uuid, (Instant, Option<Tenant>)>>,
-    /// Sessions that existed when they were last read.
+    /// Sessions that existed when they were last read, or that this process has started.
     sessions: Mutex<HashSet<[u8; 32]>>,
     lookups: Lookups,
 }
 
 #[derive(Debug, Clone)]
 struct Remembered {
-    since: Instant,
+    /// `None`: it was created by this process, and is read when it is used.
+    since: Option<Instant>,
     /// `None`: the token does not exist. Cached too, so that guessing does not cost queries.
     token: Option<KnownToken>,
 }
@@ -188,12 +189,30 @@ impl Authenticator {
         Ok(tenant)
     }
 
+    /// For a session that this process has just started: its first request is not a lookup of an unknown credential, which others in
+    /// its network could make fail.
+    pub(crate) fn remember_session(&self, hash: [u8; 32]) {
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        if sessions.len() >= MAX_CACHED {
+            sessions.clear();
+        }
+        sessions.insert(hash);
+    }
+
+    /// The same for a token that this process has just created. It is still read when it is used, which records its use. If it cannot
+    /// be read now, its first use counts as a lookup.
+    pub(crate) async fn remember_token(&self, id: &str) {
+        if let Ok(Some(token)) = self.queue.find_token(id, None).await {
+            self.insert(id, Remembered { since: None, token: Some(token) });
+        }
+    }
+
     /// For a token that this process has just revoked. It stays in the cache as invalid, so that it is rejected without a lookup,
     /// which its holder could make fail by using up the lookups of its network.
     pub fn forget(&self, token_id: &str) {
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = tokens.get_mut(token_id) {
-            known.since = Instant::now();
+            known.since = Some(Instant::now());
             if let Some(token) = &mut known.token {
                 token.is_valid = false;
             }
@@ -237,6 +256,11 @@ impl Authenticator {
     async fn look_up(&self, id: &str, shown: Option<&TokenSecret>) -> Result<Option<KnownToken>, Problem> {
         let hash = shown.map(TokenSecret::hash);
         let token = self.queue.find_token(id, hash.as_ref().map(<[u8; 32]>::as_slice)).await?;
+        self.insert(id, Remembered { since: Some(Instant::now()), token: token.clone() });
+        Ok(token)
+    }
+
+    fn insert(&self, id: &str, known: Remembered) {
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         if tokens.len() >= MAX_CACHED {
             tokens.retain(|_, known| known.is_fresh());
@@ -244,8 +268,7 @@ impl Authenticator {
                 tokens.clear();
             }
         }
-        tokens.insert(id.to_owned(), Remembered { since: Instant::now(), token: token.clone() });
-        Ok(token)
+        tokens.insert(id.to_owned(), known);
     }
 
     /// The session with this hash, if it exists.
@@ -257,19 +280,15 @@ impl Authenticator {
         let is_known = self.sessions.lock().unwrap_or_else(PoisonError::into_inner).contains(hash);
         let lookup = if is_known { None } else { Some(self.lookups.begin(from).await?) };
         let session = self.queue.session_of(hash).await?;
-        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        if session.is_none() {
-            sessions.remove(hash);
-            if let Some(lookup) = lookup {
-                lookup.failed();
+        match (&session, lookup) {
+            (None, lookup) => {
+                self.sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(hash);
+                if let Some(lookup) = lookup {
+                    lookup.failed();
+                }
             }
-            return Ok(None);
-        }
-        if lookup.is_some() {
-            if sessions.len() >= MAX_CACHED {
-                sessions.clear();
-            }
-            sessions.insert(*hash);
+            (Some(_), Some(_)) => self.remember_session(*hash),
+            (Some(_), None) => {}
         }
         Ok(session)
     }
@@ -286,7 +305,8 @@ impl Remembered {
             .map_or(CACHED_FOR, |ms| CACHED_FOR.min(Duration::from_millis(u64::try_from(ms).unwrap_or(0))));
         // An expired token stays expired.
         let is_over = self.token.as_ref().is_some_and(|token| !token.is_valid);
-        self.since.elapsed() < if is_over { CACHED_FOR } else { until }
+        let until = if is_over { CACHED_FOR } else { until };
+        self.since.is_some_and(|since| since.elapsed() < until)
     }
 }
 

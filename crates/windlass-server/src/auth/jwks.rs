@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(*jwks.0.fetched.borrow(), 1);
     }
 
-    /// A key for encryption, or one without an id, must not verify signatures.
+    /// A key for encryption, one of another algorithm, or one without an id, must not verify signatures.
     #[tokio::test]
     async fn only_signature_keys_with_an_id_are_accepted() {
         let issuer = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -213,10 +213,16 @@ mod tests {
             with("enc", r#", "use": "enc""#),
             with("ops", r#", "key_ops": ["encrypt"]"#),
             with("", ""),
+            with("alg", r#", "alg": "EdDSA""#),
+            with("es256", r#", "alg": "ES256""#),
+            with("es384", r#", "alg": "ES384""#),
+            with("rs256", r#", "alg": "RS256""#),
         ];
         let published = format!("{{\"keys\": [{}]}}", keys.join(", "));
         respond(issuer.accept().await.unwrap().0, &published).await;
         assert!(first.await.unwrap().is_some());
-        assert_eq!(jwks.lock().keys.keys().collect::<Vec<_>>(), ["one"]);
+        let mut accepted: Vec<String> = jwks.lock().keys.keys().cloned().collect();
+        accepted.sort();
+        assert_eq!(accepted, ["alg", "one"]);
     }
 }

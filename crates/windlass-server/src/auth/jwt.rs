@@ -148,7 +148,7 @@ fn instant(seconds: &Value) -> Option<Timestamp> {
     Timestamp::from_second(seconds as i64).ok()
 }
 
-/// A published key is valid for one algorithm: its `alg`, or the default of its type. Shared secrets are not accepted here, nor
+/// A published key is valid for one algorithm: its `alg`, which its type must allow, or the default of its type. Shared secrets are not accepted here, nor
 /// keys that are published for anything but signatures.
 pub(super) fn algorithm_of(key: &Jwk) -> Option<Algorithm> {
     let is_for_signatures =
@@ -176,7 +176,9 @@ pub(super) fn algorithm_of(key: &Jwk) -> Option<Algorithm> {
         Some(KeyAlgorithm::RS256) if usual == Algorithm::RS256 => Some(Algorithm::RS256),
         Some(KeyAlgorithm::RS384) if usual == Algorithm::RS256 => Some(Algorithm::RS384),
         Some(KeyAlgorithm::RS512) if usual == Algorithm::RS256 => Some(Algorithm::RS512),
-        Some(KeyAlgorithm::ES256 | KeyAlgorithm::ES384 | KeyAlgorithm::EdDSA) => Some(usual),
+        Some(KeyAlgorithm::ES256) => (usual == Algorithm::ES256).then_some(usual),
+        Some(KeyAlgorithm::ES384) => (usual == Algorithm::ES384).then_some(usual),
+        Some(KeyAlgorithm::EdDSA) => (usual == Algorithm::EdDSA).then_some(usual),
         Some(_) => None,
     }
 }

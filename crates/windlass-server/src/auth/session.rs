@@ -228,6 +228,7 @@ pub(crate) async fn begin(app: &App, of: SessionOf<'_>, who: &str, from: &From) 
         return Err(incorrect_credential());
     }
     acting.commit().await?;
+    app.authenticator().remember_session(hash);
     Ok(Begun { cookie: cookie(from.secure, &secret, LASTS_SECONDS)?, hash })
 }
 

@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::body::Bytes;
@@ -175,6 +176,20 @@ pub(super) async fn whole(request: Request, app: &App) -> Result<(Request, Held)
 #[derive(Debug, Clone, Copy)]
 struct Counted;
 
+/// Whether the body of a request is being read. If the timeout of the whole request ends then, the client is slow, not the server.
+#[derive(Debug, Clone, Default)]
+pub(super) struct BodyProgress(Arc<AtomicBool>);
+
+impl BodyProgress {
+    pub(super) fn is_reading(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+pub(super) fn too_slow() -> Problem {
+    Problem::of(ProblemKind::RequestTimeout, "the body did not arrive in time")
+}
+
 /// A whole body of at most `most` bytes, within the body timeout, of a caller that still has access when it is complete. The second
 /// value holds its share of the budget.
 pub(crate) async fn read(request: Request, app: &App, most: usize) -> Result<(Bytes, Held), Problem> {
@@ -204,9 +219,11 @@ pub(crate) async fn read(request: Request, app: &App, most: usize) -> Result<(By
         // A body in one chunk, or one that was read before, is not copied.
         Ok(if let [only] = parts.as_slice() { only.clone() } else { parts.concat().into() })
     };
-    let bytes = tokio::time::timeout(app.options().body_timeout, reading)
-        .await
-        .map_err(|_| Problem::of(ProblemKind::RequestTimeout, "the body did not arrive in time"))??;
+    let progress = head.extensions.get::<BodyProgress>().cloned().unwrap_or_default();
+    progress.0.store(true, Ordering::Relaxed);
+    let bytes = tokio::time::timeout(app.options().body_timeout, reading).await;
+    progress.0.store(false, Ordering::Relaxed);
+    let bytes = bytes.map_err(|_| too_slow())??;
     standing::check_again(&mut head, app).await?;
     Ok((bytes, held))
 }

@@ -8,7 +8,7 @@ use windlass::admin::{Reach, Summary};
 
 use super::app::App;
 use super::problem::Problem;
-use super::standing::Standing;
+use super::standing::StreamAccess;
 
 const EVERY: Duration = Duration::from_secs(1);
 /// A keep-alive after this many unchanged reads, so that a closed connection is noticed.
@@ -26,8 +26,8 @@ pub(crate) enum Change {
 }
 
 /// The changes of one tenant, or of all, until the server stops or the caller loses access. The first item is sent at once.
-pub(crate) fn changes(app: App, reach: Reach, standing: Standing) -> impl Stream<Item = Change> + Send {
-    let watch = Watch { app, reach, standing, last: None, has_tried: false, quiet: 0 };
+pub(crate) fn changes(app: App, reach: Reach, access: StreamAccess) -> impl Stream<Item = Change> + Send {
+    let watch = Watch { app, reach, access, last: None, has_tried: false, quiet: 0 };
     stream::unfold(Some(watch), |watch| async move {
         let mut watch = watch?;
         let change = watch.next().await?;
@@ -39,7 +39,7 @@ pub(crate) fn changes(app: App, reach: Reach, standing: Standing) -> impl Stream
 struct Watch {
     app: App,
     reach: Reach,
-    standing: Standing,
+    access: StreamAccess,
     /// What was sent last.
     last: Option<Summary>,
     has_tried: bool,
@@ -51,11 +51,11 @@ impl Watch {
         loop {
             if self.has_tried {
                 tokio::select! {
-                    () = tokio::time::sleep(self.standing.pace(EVERY)) => {}
+                    () = tokio::time::sleep(self.access.pace(EVERY)) => {}
                     () = self.app.stopping().cancelled() => return None,
                 }
             }
-            if let Err(problem) = self.standing.renew().await {
+            if let Err(problem) = self.access.renew().await {
                 return Some(Change::Revoked(problem));
             }
             self.has_tried = true;

@@ -9,7 +9,7 @@ use windlass::job::{LogChunk, LogPosition};
 
 use super::app::App;
 use super::problem::{Problem, ProblemKind};
-use super::standing::Standing;
+use super::standing::StreamAccess;
 use crate::auth::Caller;
 
 /// How often the log is read.
@@ -19,7 +19,7 @@ const POLL: Duration = Duration::from_millis(250);
 pub(crate) struct Follower {
     app: App,
     caller: Caller,
-    standing: Standing,
+    access: StreamAccess,
     job: Uuid,
     after: LogPosition,
     is_over: bool,
@@ -36,8 +36,8 @@ pub(crate) enum More {
 }
 
 impl Follower {
-    pub(crate) fn new(app: App, caller: Caller, standing: Standing, job: Uuid, after: LogPosition) -> Self {
-        Self { app, caller, standing, job, after, is_over: false }
+    pub(crate) fn new(app: App, caller: Caller, access: StreamAccess, job: Uuid, after: LogPosition) -> Self {
+        Self { app, caller, access, job, after, is_over: false }
     }
 
     pub(crate) async fn read(&mut self) -> Result<Vec<LogChunk>, Problem> {
@@ -53,10 +53,10 @@ impl Follower {
     pub(crate) async fn next(&mut self) -> More {
         while !self.is_over {
             tokio::select! {
-                () = tokio::time::sleep(self.standing.pace(POLL)) => {}
+                () = tokio::time::sleep(self.access.pace(POLL)) => {}
                 () = self.app.stopping().cancelled() => return More::Over,
             }
-            if let Err(problem) = self.standing.renew().await {
+            if let Err(problem) = self.access.renew().await {
                 return More::Revoked(problem);
             }
             match self.read().await {

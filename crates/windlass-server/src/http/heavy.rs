@@ -4,8 +4,8 @@
 //! The runtime has one thread per processor, and a thread runs a task until its next await. To validate a body of megabytes, or to
 //! redact the secrets of a page of jobs, takes tens of milliseconds in which that thread serves no other request. So such requests
 //! run on separate threads; the operating system divides the processors among them, and the threads of the runtime keep their
-//! share. A tenant that reaches its limit waits in its own queue. The queue is bounded: a request beyond it, or one that has
-//! waited for too long, is rejected.
+//! share. While other tenants send such requests too, a tenant has half of its limit. A tenant that reaches its limit waits in its
+//! own queue. The queue is bounded: a request beyond it, or one that has waited for too long, is rejected.
 
 use std::future::Future;
 use std::time::Duration;
@@ -30,9 +30,9 @@ const MAX_AT_ONCE: usize = 256;
 const WAITING: usize = 16;
 const WAIT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The default limit of one tenant. While some of its requests wait for the database, the others use the processors.
+/// The default limit of one tenant: as many as can use a processor at the same time, whether here or in Postgres.
 pub(crate) fn usual_heavy() -> usize {
-    2 * std::thread::available_parallelism().map_or(1, usize::from)
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// The permits for such requests.
@@ -42,7 +42,8 @@ pub(crate) struct Heavy(Permits);
 impl Heavy {
     pub(crate) fn new(of_tenant: usize) -> Self {
         let of_all = of_tenant.saturating_mul(TENANTS_AT_ONCE).min(MAX_AT_ONCE);
-        Self(Permits::new(of_tenant, of_all, Some(WAITING), WAIT_TIMEOUT))
+        let permits = Permits::new(of_tenant, of_all, Some(WAITING), WAIT_TIMEOUT);
+        Self(permits.beside_others(of_tenant / 2))
     }
 
     /// Waits for a permit.

@@ -18,6 +18,7 @@ use tower_http::compression::predicate::{DefaultPredicate, Predicate};
 use uuid::Uuid;
 
 use super::app::App;
+use super::bodies::{self, BodyProgress};
 use super::gzip::{self, AsItIs};
 use super::once;
 use super::problem::{Problem, ProblemKind};
@@ -55,6 +56,8 @@ async fn watch(State(app): State<App>, mut request: Request, next: Next) -> Resp
     let began = Instant::now();
     let id = Uuid::now_v7().simple().to_string();
     request.extensions_mut().insert(RequestId(id.clone()));
+    let body = BodyProgress::default();
+    request.extensions_mut().insert(body.clone());
     let is_over_tls = Secure::of(&app, request.extensions()).0;
     let wants_timing = request.headers().contains_key("x-server-timing");
     let target = format!("{} {}", request.method(), shown_path(request.uri().path()));
@@ -64,7 +67,7 @@ async fn watch(State(app): State<App>, mut request: Request, next: Next) -> Resp
     let mut response = match check_host(&request).and_then(|()| once::check(request.headers())) {
         Ok(()) => match tokio::time::timeout(patience, next.run(request)).await {
             Ok(response) => response,
-            Err(_) => timed_out(is_page),
+            Err(_) => timed_out(is_page, &body),
         },
         Err(problem) => problem.into_response(),
     };
@@ -96,8 +99,11 @@ async fn watch(State(app): State<App>, mut request: Request, next: Next) -> Resp
     response
 }
 
-fn timed_out(is_page: bool) -> Response {
-    let problem = Problem::of(ProblemKind::Timeout, "the request took too long");
+fn timed_out(is_page: bool, body: &BodyProgress) -> Response {
+    let problem = match body.is_reading() {
+        true => bodies::too_slow(),
+        false => Problem::of(ProblemKind::Timeout, "the request took too long"),
+    };
     if is_page { PageProblem(problem).into_response() } else { problem.into_response() }
 }
 

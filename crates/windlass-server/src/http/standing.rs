@@ -1,9 +1,9 @@
 //! Whether the caller of a stream or of a waiting claim still has access. A stream stays open for hours and a claim waits for a
 //! minute, so they are checked again every few seconds and end when the token was revoked or has expired, the session has ended, or
-//! the member was removed. Other requests are checked when their head arrives, and again before they run if that was a moment ago:
-//! a body may take half a minute.
+//! the member was removed. Other requests are checked when their head arrives, and again before they run if that was more than a
+//! second ago: a body may take half a minute.
 //!
-//! Every stream has a standing, so the streams of a tenant are counted here, too.
+//! Every stream has a [`StreamAccess`], so the streams of a tenant are counted here, too.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -73,7 +73,7 @@ impl Checked {
     }
 }
 
-/// Checks the caller of a request again if that was a moment ago: its body was slow, or it waited for a permit.
+/// Checks the caller of a request again if the last check is older than a second: its body was slow, or it waited for a permit.
 pub(super) async fn check_again(request: &mut Parts, app: &App) -> Result<(), Problem> {
     let Some(Checked(verified)) = request.extensions.get::<Checked>().copied() else { return Ok(()) };
     if verified.elapsed() < MOMENT {
@@ -171,14 +171,14 @@ fn pace(usual: Duration, slot: &SlotGuard<Uuid>) -> Duration {
     usual.max(APART * u32::try_from(slot.siblings()).unwrap_or(u32::MAX))
 }
 
-/// The standing of one stream's caller.
+/// The access of one stream's caller.
 #[derive(Debug)]
-pub(crate) struct Standing {
+pub(crate) struct StreamAccess {
     access: Access,
     slot: SlotGuard<Uuid>,
 }
 
-impl FromRequestParts<App> for Standing {
+impl FromRequestParts<App> for StreamAccess {
     type Rejection = Problem;
 
     async fn from_request_parts(request: &mut Parts, app: &App) -> Result<Self, Problem> {
@@ -193,7 +193,7 @@ impl FromRequestParts<App> for Standing {
     }
 }
 
-impl Standing {
+impl StreamAccess {
     /// For a stream that requires another permission than its route.
     pub(crate) fn needs(mut self, permission: Permission) -> Self {
         self.access.permission = permission;

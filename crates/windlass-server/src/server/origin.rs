@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use axum::extract::ConnectInfo;
-use axum::http::{Extensions, HeaderMap, header};
+use axum::http::{Extensions, HeaderMap, HeaderValue, header};
 
 /// The trusted proxies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Proxies {
         let (nodes, protos) = if headers.contains_key("x-forwarded-for") {
             (list(headers, "x-forwarded-for"), list(headers, "x-forwarded-proto"))
         } else if headers.contains_key(header::FORWARDED) {
-            let elements = list(headers, header::FORWARDED.as_str());
+            let elements = elements(headers);
             let of = |name: &'static str| {
                 elements.iter().map(move |element| parameter(element, name).unwrap_or_default())
             };
@@ -110,22 +110,39 @@ fn network(text: &str) -> Result<Network, String> {
     Ok(Network { address, bits })
 }
 
-/// The elements of a list header. A comma within quotes is not a separator.
+/// The entries of `X-Forwarded-For` or `X-Forwarded-Proto`. They have no quotes: every comma is a separator, because a proxy appends
+/// one and its own entry to whatever the client sent. An entry that is not text stays, as one that cannot be parsed.
 fn list(headers: &HeaderMap, name: &str) -> Vec<String> {
-    let lines = headers.get_all(name).iter().map(|line| line.to_str().unwrap_or_default());
-    lines.flat_map(|line| split_unquoted(line, ',')).filter(|part| !part.is_empty()).collect()
+    let lines = headers.get_all(name).iter().map(HeaderValue::as_bytes);
+    let entries = lines.flat_map(|line| line.split(|byte| *byte == b','));
+    let entries = entries.map(|entry| String::from_utf8_lossy(entry.trim_ascii()).into_owned());
+    entries.filter(|entry| !entry.is_empty()).collect()
 }
 
-/// A parameter of an element of `Forwarded` (RFC 7239), without its quotes.
+/// The elements of `Forwarded` (RFC 7239). A comma within quotes is not a separator, so a client can open a quote that contains the
+/// element of the proxy. Such a line, or one that is not text, is one element without parameters, at which the search ends.
+fn elements(headers: &HeaderMap) -> Vec<String> {
+    let lines = headers.get_all(header::FORWARDED).iter();
+    let split = |line: &HeaderValue| {
+        let parts = line.to_str().ok().and_then(|line| split_unquoted(line, ','));
+        parts.map_or_else(
+            || vec![String::new()],
+            |parts| parts.into_iter().filter(|part| !part.is_empty()).collect(),
+        )
+    };
+    lines.flat_map(split).collect()
+}
+
+/// A parameter of an element of `Forwarded`, without its quotes.
 fn parameter(element: &str, wanted: &str) -> Option<String> {
-    split_unquoted(element, ';').into_iter().find_map(|pair| {
+    split_unquoted(element, ';')?.into_iter().find_map(|pair| {
         let (name, value) = pair.split_once('=')?;
         name.trim().eq_ignore_ascii_case(wanted).then(|| unquoted(value.trim()))
     })
 }
 
-/// Splits at separators outside of quotes.
-fn split_unquoted(text: &str, separator: char) -> Vec<String> {
+/// Splits at separators outside of quotes; none if a quote is not closed.
+fn split_unquoted(text: &str, separator: char) -> Option<Vec<String>> {
     let (mut parts, mut is_quoted, mut is_escaped) = (vec![String::new()], false, false);
     for letter in text.chars() {
         if letter == separator && !is_quoted {
@@ -138,7 +155,7 @@ fn split_unquoted(text: &str, separator: char) -> Vec<String> {
             part.push(letter);
         }
     }
-    parts.iter().map(|part| part.trim().to_owned()).collect()
+    (!is_quoted).then(|| parts.iter().map(|part| part.trim().to_owned()).collect())
 }
 
 fn unquoted(text: &str) -> String {
@@ -153,11 +170,10 @@ fn unquoted(text: &str) -> String {
     out
 }
 
-/// An address as proxies write it: bare, in brackets, or with a port.
+/// An address as proxies write it: bare, in brackets, or with a port; and nothing else, because the rest may be written by a client.
 fn address(text: &str) -> Option<IpAddr> {
-    let bare = text.strip_prefix('[').and_then(|rest| rest.split_once(']')).map_or(text, |(inner, _)| inner);
-    let found =
-        bare.parse().ok().or_else(|| bare.parse::<std::net::SocketAddr>().ok().map(|found| found.ip()));
+    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+    let found = bare.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|found| found.ip()));
     found.map(|found: IpAddr| found.to_canonical())
 }
 
@@ -166,10 +182,12 @@ mod tests {
     use super::*;
 
     fn origin(proxies: &str, peer: &str, headers: &[(&'static str, &str)]) -> (String, bool) {
-        let headers = headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
-        let headers: HeaderMap = headers.collect();
+        let mut all = HeaderMap::new();
+        for (name, value) in headers {
+            all.append(*name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
+        }
         let proxies: Proxies = proxies.parse().unwrap();
-        let (address, tls) = proxies.origin(peer.parse().unwrap(), false, &headers);
+        let (address, tls) = proxies.origin(peer.parse().unwrap(), false, &all);
         (address.to_string(), tls.0)
     }
 
@@ -208,6 +226,49 @@ mod tests {
         let chain = [("x-forwarded-for", "203.0.113.9, 10.0.0.2"), ("x-forwarded-proto", "https, http")];
         assert_eq!(of(&chain), ("203.0.113.9".to_owned(), true), "as the client reached the first proxy");
         assert_eq!(of(&[("x-forwarded-proto", "https")]), ("10.0.0.1".to_owned(), true));
+    }
+
+    /// A-401: the client opens a quote or a bracket, and the proxy appends the address of the client.
+    #[test]
+    fn nothing_that_a_client_sends_hides_what_the_proxy_appends() {
+        let of = |headers: &[(&'static str, &str)]| origin("10.0.0.0/8", "10.0.0.1", headers).0;
+        for sent in ["[6.6.6.6]\"", "\"", "6.6.6.6\"", "\"\\", "[6.6.6.6", "é"] {
+            let appended = format!("{sent}, 203.0.113.9");
+            assert_eq!(of(&[("x-forwarded-for", &appended)]), "203.0.113.9", "{sent}");
+            assert_eq!(of(&[("x-forwarded-for", "6.6.6.6"), ("x-forwarded-for", &appended)]), "203.0.113.9");
+        }
+        for sent in ["for=9.9.9.9;x=\"", "for=9.9.9.9;x=\"\\", "for=\"", "for=9.9.9.9;x=\"a\"\"", "é"] {
+            for appended in ["for=203.0.113.9", "for=\"[2001:db8::7]:4711\";by=\"[2001:db8::1]\""] {
+                let appended = format!("{sent}, {appended}");
+                for before in [&[][..], &[("forwarded", "for=9.9.9.9")]] {
+                    let headers = [before, &[("forwarded", appended.as_str())]].concat();
+                    let found = of(&headers);
+                    assert!(!found.starts_with('9'), "{headers:?}: {found}");
+                }
+            }
+        }
+        let separate = [("forwarded", "for=9.9.9.9;x=\""), ("forwarded", "for=203.0.113.9")];
+        assert_eq!(of(&separate), "203.0.113.9", "the proxy added a line of its own");
+    }
+
+    #[test]
+    fn an_address_is_followed_by_nothing_but_a_port() {
+        for (text, is_address) in [
+            ("203.0.113.9", true),
+            ("203.0.113.9:4711", true),
+            ("2001:db8::7", true),
+            ("[2001:db8::7]", true),
+            ("[2001:db8::7]:4711", true),
+            ("[2001:db8::7]x", false),
+            ("[2001:db8::7]:", false),
+            ("[2001:db8::7]:99999", false),
+            ("[2001:db8::7", false),
+            ("[203.0.113.9]\"", false),
+            ("\"203.0.113.9\"", false),
+            ("203.0.113.9 6.6.6.6", false),
+        ] {
+            assert_eq!(address(text).is_some(), is_address, "{text}");
+        }
     }
 
     #[test]

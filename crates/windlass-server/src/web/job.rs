@@ -353,7 +353,7 @@ fn view(attempt: &Attempt, log: &[LogChunk], (longest, most): (f64, usize), now:
     }
 }
 
-/// A long error is cut. If that would cut off the line that tells it apart, only that line is shown.
+/// A long error is cut. If that would cut off the line that distinguishes it from others, only that line is shown.
 fn shown_error(error: &str, most: usize) -> String {
     let start: String = error.trim_end().chars().take(most).collect();
     let line = headline(error);

@@ -23,7 +23,7 @@ use windlass::admin::Reach;
 use super::asked::Query;
 use super::page::PageProblem;
 use crate::auth::{Caller, Permission};
-use crate::http::{App, Standing, revoked};
+use crate::http::{App, StreamAccess, revoked};
 
 /// How often a stream reads the counters, and how long a read is shared.
 const PACE: Duration = Duration::from_millis(1000);
@@ -41,17 +41,17 @@ pub(crate) struct Scope {
 pub(crate) async fn stream(
     FromState(app): FromState<App>,
     caller: Caller,
-    standing: Standing,
+    access: StreamAccess,
     Query(scope): Query<Scope>,
 ) -> Result<Response, PageProblem> {
-    let (reach, standing) = match scope.all {
+    let (reach, access) = match scope.all {
         Some(_) if caller.may(Permission::Administer) => {
-            (Reach::Everything, standing.needs(Permission::Administer))
+            (Reach::Everything, access.needs(Permission::Administer))
         }
-        _ => (caller.reach(), standing),
+        _ => (caller.reach(), access),
     };
     let first = app.pulses().pulse(app.queue(), reach).await?;
-    let watch = Watch { app: app.clone(), reach, standing, seen: first, notified: Instant::now() };
+    let watch = Watch { app: app.clone(), reach, access, seen: first, notified: Instant::now() };
     let events = stream::unfold(Some(watch), next).map(Ok::<_, Infallible>);
     Ok(Sse::new(events).keep_alive(KeepAlive::default()).into_response())
 }
@@ -59,7 +59,7 @@ pub(crate) async fn stream(
 struct Watch {
     app: App,
     reach: Reach,
-    standing: Standing,
+    access: StreamAccess,
     seen: u64,
     notified: Instant,
 }
@@ -69,10 +69,10 @@ async fn next(watch: Option<Watch>) -> Option<(Event, Option<Watch>)> {
     let bye = |why: &str| Some((Event::default().event("bye").data(why), None));
     loop {
         tokio::select! {
-            () = tokio::time::sleep(watch.standing.pace(PACE)) => {}
+            () = tokio::time::sleep(watch.access.pace(PACE)) => {}
             () = watch.app.stopping().cancelled() => return bye("the server is stopping"),
         }
-        if let Err(problem) = watch.standing.renew().await {
+        if let Err(problem) = watch.access.renew().await {
             return Some((revoked(&problem), None));
         }
         let Ok(now) = watch.app.pulses().pulse(watch.app.queue(), watch.reach).await else {

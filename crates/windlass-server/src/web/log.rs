@@ -14,7 +14,7 @@ use windlass::job::{LogChunk, LogPosition};
 use super::asked::{Id, Query};
 use super::page::PageProblem;
 use crate::auth::Caller;
-use crate::http::{App, Follower, More, Standing, failed, revoked};
+use crate::http::{App, Follower, More, StreamAccess, failed, revoked};
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct From {
@@ -25,14 +25,14 @@ pub(crate) struct From {
 pub(crate) async fn follow(
     FromState(app): FromState<App>,
     caller: Caller,
-    standing: Standing,
+    access: StreamAccess,
     Id(id): Id,
     Query(from): Query<From>,
     headers: HeaderMap,
 ) -> Result<Response, PageProblem> {
     let seen = headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned).or(from.after);
     let after = seen.and_then(|text| text.parse::<LogPosition>().ok()).unwrap_or_default();
-    let mut follower = Follower::new(app, caller, standing, id, after);
+    let mut follower = Follower::new(app, caller, access, id, after);
     // The first read decides between a stream and a 404.
     let first = follower.read().await?;
     let rest = stream::unfold(Some(follower), |follower| async {

@@ -173,6 +173,7 @@ async fn make(app: &App, viewer: &Viewer, posted: &Posted) -> Result<(Token, Tok
     let acting = app.queue().act(caller.global_reach(), &caller.actor()).await?;
     let token = acting.create_token(tenant, &new, &secret.hash()).await.map_err(creator_problem)?;
     acting.commit().await?;
+    app.authenticator().remember_token(secret.id()).await;
     Ok((token, secret))
 }
 

@@ -156,7 +156,11 @@ pub(crate) async fn dry_run(FromState(app): FromState<App>, viewer: Viewer, post
             .payload(&payload);
         let looking =
             app.queue().look(viewer.caller.reach()).await.map_err(|error| sentence(&error.to_string()))?;
-        let would = looking.dry_run(&event).await.map_err(|error| sentence(&error.to_string()))?;
+        let would = match viewer.caller.may(Permission::EmitEvents) {
+            true => looking.dry_run(&event).await,
+            false => looking.dry_run_of_reader(&event).await,
+        };
+        let would = would.map_err(|error| sentence(&error.to_string()))?;
         looking.end().await.map_err(|error| sentence(&error.to_string()))?;
         Ok::<_, String>(would)
     };

@@ -130,16 +130,9 @@ const UNRECORDED: [&str; 16] = [
     "token",
 ];
 
-/// Calls by which a verb writes its row, or leaves it to another verb.
-const RECORDS: [&str; 7] = [
-    "self.record(",
-    "self.record_if(",
-    "self.record_change(",
-    "self.was_recorded()",
-    "self.set_tenant(",
-    "self.keep_by_name(",
-    "self.purge(",
-];
+/// Calls by which a verb writes its row, notes that the function of the database did, or leaves it to another verb.
+const RECORDS: [&str; 5] =
+    ["self.record(", "self.record_if(", "self.was_recorded()", "self.keep_by_name(", "self.purge("];
 
 #[test]
 fn every_verb_of_a_callers_transaction_records_itself() {

@@ -209,6 +209,53 @@ async fn unknown_credentials_are_rate_limited_and_block_no_known_caller() {
     }
 }
 
+/// a stranger of the same network uses up its lookups.
+#[tokio::test]
+async fn a_new_session_and_a_new_token_are_known_when_they_are_used_first() {
+    let server = TestServer::start().await;
+    let tenant = server.queue.tenant("a").await;
+    server.member(tenant, "ada@example.com", "tenant_admin").await;
+    let admin = server.client(tenant, Role::TenantAdmin).await;
+    admin.get("/api/v1/me").await.expect(200);
+    let guess = async || {
+        let made_up = TokenSecret::generate(Kind::Api).expose();
+        Client::new(&server.base, Some(made_up)).get("/api/v1/me").await.status.as_u16()
+    };
+    while guess().await != 429 {}
+
+    let fields = [("email", "ada@example.com"), ("password", PASSWORD)];
+    let entered = browser(&server).form("/ui/sign-in", &fields).await;
+    assert_eq!(entered.status, 303, "{}", entered.text);
+    let person = server.cookie_browser(entered.header("set-cookie").unwrap());
+    person.get("/ui/jobs").await.expect_text(200);
+
+    let path = "/api/v1/admin/tokens";
+    let body = json!({"name": "new", "role": "viewer"});
+    let created = admin.post(path, &body).await.expect(201);
+    let rotate = format!("{path}/{}/rotate", created["id"].as_str().unwrap());
+    let rotated = admin.post(&rotate, &json!({})).await.expect(201);
+    for made in [&created, &rotated] {
+        let token = made["token"].as_str().unwrap().to_owned();
+        Client::new(&server.base, Some(token)).get("/api/v1/me").await.expect(200);
+        let id = made["id"].as_str().unwrap();
+        let used = format!(
+            "select count(*) from windlass.api_tokens where id = '{id}' and last_used_at is not null"
+        );
+        assert_eq!(count(&server, &used).await, 1, "the first use is recorded");
+    }
+    let acting = tenant.to_string();
+    let fields = [("acting_for", acting.as_str()), ("name", "by form"), ("role", "viewer"), ("do", "save")];
+    let page = person.form("/ui/tokens/new", &fields).await;
+    let start = page.text.find("wl_api_").unwrap();
+    let secret: String =
+        page.text[start..].chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+    Client::new(&server.base, Some(secret)).get("/api/v1/me").await.expect(200);
+    assert_eq!(guess().await, 429, "unknown ones are still refused");
+    let forged = format!("wl_api_{}_{}", created["id"].as_str().unwrap(), "x".repeat(43));
+    let forged = Client::new(&server.base, Some(forged)).get("/api/v1/me").await;
+    assert!(matches!(forged.status.as_u16(), 401 | 429), "{}", forged.status);
+}
+
 /// L19: the response to a number contained it.
 #[tokio::test]
 async fn a_password_that_is_not_a_string_is_not_echoed() {

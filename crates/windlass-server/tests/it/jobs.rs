@@ -78,6 +78,12 @@ async fn invalid_input_is_rejected_with_its_place() {
         (json!({"definition_key": "recompute-trained-tags", "dedupe_key": ""}), "/dedupe_key"),
         (json!({"definition_key": "recompute-trained-tags", "depends_on": ["7"]}), "/depends_on/0"),
         (
+            json!({"definition_key": "recompute-trained-tags", "depends_on": vec![Uuid::nil(); 101]}),
+            "/depends_on",
+        ),
+        (json!({"definition_key": "recompute-trained-tags", "subject_type": "post"}), "/subject_id"),
+        (json!({"definition_key": "recompute-trained-tags", "subject_id": "7"}), "/subject_type"),
+        (
             json!({"definition_key": "recompute-trained-tags", "payload": {"model": "a\u{0}b"}}),
             "/payload/model",
         ),
@@ -159,6 +165,27 @@ async fn many_are_enqueued_with_a_result_for_each() {
     assert_eq!(response["results"][3]["job"]["id"], response["results"][2]["job"]["id"]);
     operator.post("/api/v1/jobs/bulk", &json!({"jobs": []})).await.problem(422, "invalid");
     drop(server);
+}
+
+/// The holder of a dedupe key may be a job of another definition.
+#[tokio::test]
+async fn a_duplicate_is_returned_with_the_definition_of_the_existing_job() {
+    let (server, operator, _) = server().await;
+    server.admin.post("/api/v1/admin/jobs/definitions", &json!({"key": "another"})).await.expect(201);
+    let mut holder = plain();
+    holder["dedupe_key"] = json!("d");
+    let id = enqueue(&operator, holder).await;
+    let again = json!({"definition_key": "another", "dedupe_key": "d"});
+    let one = operator.post("/api/v1/jobs", &again).await.expect(200);
+    let keyed = operator.request(reqwest::Method::POST, "/api/v1/jobs").header("idempotency-key", "k");
+    let keyed: Value = keyed.json(&again).send().await.unwrap().json().await.unwrap();
+    let many = json!({"jobs": [again, {"definition_key": "another"}]});
+    let many = operator.post("/api/v1/jobs/bulk", &many).await.expect(200);
+    for duplicate in [&one, &keyed, &many["results"][0]["job"]] {
+        assert_eq!(duplicate["id"], json!(id), "{duplicate}");
+        assert_eq!(duplicate["definition_key"], "recompute-trained-tags", "{duplicate}");
+    }
+    assert_eq!(many["results"][1]["job"]["definition_key"], "another", "{many}");
 }
 
 /// jobs with one ordering key run in the order of the request, whatever their other keys are.

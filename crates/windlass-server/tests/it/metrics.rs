@@ -112,6 +112,27 @@ async fn enqueues_endings_retries_dead_letters_and_times_are_counted_where_they_
     }
 }
 
+/// A completion that could not be written is sent again.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_of_a_pull_worker_is_timed_once() {
+    metrics::recorder();
+    let server = TestServer::start().await;
+    server.queue.define(&Definition::new("timed-once")).await.unwrap();
+    let id = server.queue.enqueue(&NewJob::new("timed-once")).await.unwrap().id;
+    let worker = server.client(windlass::DEFAULT_TENANT, Role::Worker).await;
+    let claim = serde_json::json!({"definition_keys": ["timed-once"], "lease_seconds": 60});
+    let claimed = worker.post("/api/v1/worker/jobs/claim", &claim).await.expect(200);
+    let done = serde_json::json!({"fence": claimed["jobs"][0]["fence"]});
+    let complete = format!("/api/v1/worker/jobs/{id}/complete");
+    let open = server.queue.client().await;
+    open.batch_execute("begin; select from windlass.live for update").await.unwrap();
+    assert!(!worker.post(&complete, &done).await.status.is_success());
+    open.batch_execute("rollback").await.unwrap();
+    worker.post(&complete, &done).await.expect(200);
+    let text = server.admin.get("/metrics").await.text;
+    assert!(text.contains("windlass_run_seconds_count{definition_key=\"timed-once\"} 1\n"), "{text}");
+}
+
 /// From every entry point, and even if deleted since: the rate of enqueued jobs misses nothing.
 #[tokio::test]
 async fn every_enqueued_job_is_counted_at_every_entry_point() {

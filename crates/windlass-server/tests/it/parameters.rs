@@ -1,26 +1,17 @@
 //! What a request contains in addition to its body: parameters that the route does not have, and headers that are sent twice.
 
 use serde_json::{Value, json};
-use windlass::{Definition, NewJob};
+use windlass::NewJob;
 use windlass_server::auth::Permission;
-use windlass_server::http::{Audience, Options, document, table};
+use windlass_server::http::{Audience, document, table};
 
-use crate::matrix::world::{Ids, body};
-use crate::support::{Answer, TestServer};
-
-async fn server() -> TestServer {
-    let server =
-        TestServer::start_with(Options { requests_per_minute: 1_000_000, ..Options::default() }).await;
-    for key in ["a", "claimed"] {
-        server.queue.define(&Definition::new(key)).await.unwrap();
-    }
-    server
-}
+use crate::matrix::world::{self, Ids, body};
+use crate::support::Answer;
 
 /// a route without parameters ignored all of them, so a deletion with `?dry_run=true` deleted.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_route_rejects_a_parameter_that_it_does_not_have() {
-    let server = server().await;
+    let server = world::server().await;
     let tenant = server.queue.tenant("mine").await;
     let ids = Ids::of(&server, tenant).await;
     let admin = server.admin.with("x-tenant-id", tenant);
@@ -59,7 +50,7 @@ async fn every_route_rejects_a_parameter_that_it_does_not_have() {
 
 #[tokio::test]
 async fn a_deletion_with_an_unknown_parameter_deletes_nothing() {
-    let server = server().await;
+    let server = world::server().await;
     let job = server.queue.enqueue(&NewJob::new("a")).await.unwrap().id;
     server.queue.cancel(windlass::DEFAULT_TENANT, job).await.unwrap();
     let ids = json!({"ids": [job]});
@@ -74,7 +65,7 @@ async fn a_deletion_with_an_unknown_parameter_deletes_nothing() {
 /// a proxy may read the first one and this server the other.
 #[tokio::test]
 async fn a_header_that_decides_something_is_not_sent_twice_with_different_values() {
-    let server = server().await;
+    let server = world::server().await;
     let (one, other) = (server.queue.tenant("one").await, server.queue.tenant("other").await);
     let twice = async |name: &str, first: &str, second: &str| -> Answer {
         let client = server.admin.with(name, first).with(name, second);
@@ -100,7 +91,7 @@ async fn a_header_that_decides_something_is_not_sent_twice_with_different_values
 /// of two values with the same name, the reviewer of a file may read the other one.
 #[tokio::test]
 async fn a_name_that_is_given_twice_in_a_configuration_is_rejected_at_any_depth() {
-    let server = server().await;
+    let server = world::server().await;
     let before = server.admin.get("/api/v1/admin/jobs/definitions").await.expect(200);
     let a = before["definitions"].as_array().unwrap().iter().find(|one| one["key"] == "a").unwrap().clone();
     let trigger = json!({"label": "l", "trigger_type": "event", "event_name": "x.y", "definition_key": "a"});

@@ -187,6 +187,17 @@ async fn a_slow_or_partial_form_is_rejected() {
     assert!(head(&mut large).await.starts_with("http/1.1 413"));
 }
 
+/// The timeout of the whole request ends first.
+#[tokio::test]
+async fn a_slow_body_is_the_fault_of_the_client_whichever_timeout_ends_first() {
+    let options = Options { request_timeout: Duration::from_millis(200), ..Options::default() };
+    let server = TestServer::start_with(options).await;
+    let form = "POST /ui/sign-in HTTP/1.1\r\nhost: x\r\nsec-fetch-site: same-origin\r\n";
+    let mut slow = send(&server, &format!("{form}content-length: 50\r\n\r\ntoken=")).await;
+    let reply = head(&mut slow).await;
+    assert!(reply.starts_with("http/1.1 408"), "{reply}");
+}
+
 #[tokio::test]
 async fn a_request_has_exactly_one_host() {
     let server = TestServer::start().await;

@@ -222,3 +222,101 @@ async fn a_triggers_template_is_hidden_and_kept() {
         }
     }
 }
+
+/// a PIN as a number, in each place that shows a payload.
+#[tokio::test(flavor = "multi_thread")]
+async fn hidden_numbers_are_neither_shown_nor_found() {
+    let server = TestServer::start().await;
+    let tenant = server.queue.tenant("a").await;
+    let (admin, viewer) =
+        (server.client(tenant, Role::TenantAdmin).await, server.client(tenant, Role::Viewer).await);
+    let definition = json!({"key": "pay", "redaction": {"expressions": [], "keys": ["customer_pin"]}});
+    server.admin.post("/api/v1/admin/jobs/definitions", &definition).await.expect(201);
+    let payload = json!({"customer_pin": 471_147_114, "password": 815_081_508, "max_tokens": 400_200});
+    let shown = json!({"customer_pin": "[redacted]", "password": "[redacted]", "max_tokens": 400_200});
+    let body = json!({"definition_key": "pay", "payload": payload});
+    let id = admin.post("/api/v1/jobs", &body).await.expect(201)["id"].as_str().unwrap().to_owned();
+    let event = json!({"name": "typed", "payload": {"password": 815_081_508}});
+    admin.post("/api/v1/events", &event).await;
+    let new = json!({"label": "pay", "trigger_type": "event", "event_name": "paid", "definition_key": "pay",
+        "payload_template": payload, "conditions": {"password": {"gte": 815_081_508}}});
+    let made = admin.post("/api/v1/jobs/triggers", &new).await.expect(201);
+    assert_eq!(made["payload_template"], shown);
+    let path = format!("/api/v1/jobs/triggers/{}", made["id"].as_str().unwrap());
+    let same = json!({"payload_template": shown, "conditions": made["conditions"]});
+    admin.patch(&path, &same).await.expect(200);
+    let stored = "select payload_template, conditions from windlass.job_triggers";
+    let stored = server.queue.client().await.query_one(stored, &[]).await.unwrap();
+    assert_eq!(stored.get::<_, Value>(0), payload, "saved as it was shown");
+    assert_eq!(stored.get::<_, Value>(1), new["conditions"]);
+
+    let token = Secret::new(viewer.token.as_deref().unwrap());
+    let cookie = session::sign_in_with_token(&server.app, &token, &From::default()).await.unwrap();
+    let browser = server.cookie_browser(cookie.to_str().unwrap());
+    let job = viewer.get(&format!("/api/v1/jobs/{id}")).await;
+    assert_eq!(job.json()["payload"], shown);
+    let dry = json!({"name": "paid", "payload": {"password": 900_000_000}});
+    for response in [
+        job,
+        viewer.get("/api/v1/jobs").await,
+        viewer.get("/api/v1/events").await,
+        viewer.get(&path).await,
+        admin.post("/api/v1/jobs/triggers/dry-run", &dry).await,
+        admin.get("/api/v1/admin/audit").await,
+        browser.get(&format!("/ui/jobs/{id}")).await,
+        browser.get(&path.replace("/api/v1/jobs", "/ui")).await,
+    ] {
+        assert_eq!(response.status, 200, "{}", response.text);
+        for secret in ["471147114", "815081508"] {
+            assert!(!response.text.contains(secret), "{secret} is shown: {}", response.text);
+        }
+    }
+    for (text, found) in [("471147114", 0), ("815081508", 0), ("400200", 1)] {
+        let page = viewer.get(&format!("/api/v1/jobs?q={text}")).await.expect(200);
+        assert_eq!(page["jobs"].as_array().map(Vec::len), Some(found), "{text}: {page}");
+    }
+    let refused = admin.post("/api/v1/jobs", &json!({"definition_key": "pay", "payload": shown})).await;
+    refused.problem(422, "invalid");
+}
+
+/// each dry run compares a guess with the value of a condition that the viewer cannot read.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dry_run_of_a_viewer_does_not_decide_hidden_conditions() {
+    let server = TestServer::start().await;
+    let tenant = server.queue.tenant("a").await;
+    let (admin, viewer) =
+        (server.client(tenant, Role::TenantAdmin).await, server.client(tenant, Role::Viewer).await);
+    server.admin.post("/api/v1/admin/jobs/definitions", &json!({"key": "pay"})).await.expect(201);
+    let new = json!({"label": "pay", "trigger_type": "event", "event_name": "paid", "definition_key": "pay",
+        "conditions": {"password": {"gte": "MIDDLESECRET"}, "city": "Bonn", "token": {"exists": true}}});
+    admin.post("/api/v1/jobs/triggers", &new).await.expect(201);
+    let path = "/api/v1/jobs/triggers/dry-run";
+    let event = |password: &str, city: &str| json!({"name": "paid", "payload": {"password": password, "city": city, "token": "t"}});
+    let mut responses = Vec::new();
+    for guess in ["A", "MIDDLESECRET", "Z"] {
+        responses.push(viewer.post(path, &event(guess, "Bonn")).await.expect(200));
+    }
+    assert!(responses.iter().all(|response| *response == responses[0]), "{responses:?}");
+    let one = &responses[0]["triggers"][0];
+    assert_eq!((&one["label"], &one["payload"]), (&json!("pay"), &Value::Null), "{one}");
+    let reason = one["reason"].as_str().unwrap();
+    assert!(reason.contains("hidden") && reason.contains("emit"), "{reason}");
+    let visible = viewer.post(path, &event("Z", "Rome")).await.expect(200);
+    assert_eq!(visible["triggers"], json!([]), "the others are decided");
+
+    for (guess, fires) in [("A", 0), ("Z", 1)] {
+        let decided = admin.post(path, &event(guess, "Bonn")).await.expect(200);
+        assert_eq!(decided["triggers"].as_array().map(Vec::len), Some(fires), "may emit the event");
+    }
+    let token = Secret::new(viewer.token.as_deref().unwrap());
+    let cookie = session::sign_in_with_token(&server.app, &token, &From::default()).await.unwrap();
+    let browser = server.cookie_browser(cookie.to_str().unwrap());
+    let (mut pages, acting) = (Vec::new(), tenant.to_string());
+    for guess in ["A", "Z"] {
+        let payload = event(guess, "Bonn")["payload"].to_string();
+        let fields = [("acting_for", acting.as_str()), ("name", "paid"), ("payload", payload.as_str())];
+        let page = browser.form("/ui/triggers/dry-run", &fields).await;
+        pages.push(page.expect_text(200).contains("conditions of this trigger are hidden"));
+    }
+    assert_eq!(pages, [true, true]);
+}

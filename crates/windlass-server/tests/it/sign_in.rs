@@ -1,8 +1,11 @@
 //! Signing in under attack: the input is bounded, guessing is slow, and a stranger locks out no one.
 
+use std::sync::Arc;
+
 use serde_json::json;
 use windlass_server::auth::session::{self, From};
 use windlass_server::auth::{Role, Secret};
+use windlass_server::http::Options;
 
 use crate::support::TestServer;
 use crate::support::people::PASSWORD;
@@ -79,4 +82,24 @@ async fn anonymous_input_is_bounded_before_it_is_stored() {
     let none = format!("/ui/invitations/{}", "a".repeat(43));
     let response = stranger.form(&none, &[("name", &"a".repeat(100_000))]).await;
     assert_eq!(response.status, 404, "a request without one of our links is not read");
+}
+
+/// A-401: the client sends another address with each guess, and the proxy appends the true one.
+#[tokio::test]
+async fn guesses_through_a_proxy_count_for_the_address_that_the_proxy_reports() {
+    let options = Options { proxies: Arc::new("127.0.0.1".parse().unwrap()), ..Options::default() };
+    let server = TestServer::start_with(options).await;
+    let mut responses = Vec::new();
+    for number in 0..40 {
+        let browser = server.anonymous().with("sec-fetch-site", "same-origin");
+        let browser = browser.with("x-forwarded-for", format!("[198.51.100.{number}]\", 203.0.113.9"));
+        let fields = [("email", format!("p{number}@example.com")), ("password", "guess guess".to_owned())];
+        let fields = fields.each_ref().map(|(name, value)| (*name, value.as_str()));
+        responses.push(browser.form("/ui/sign-in", &fields).await.status.as_u16());
+    }
+    assert_eq!(responses.iter().filter(|status| **status == 429).count(), 10, "{responses:?}");
+    let audit = "select distinct from_address from windlass.audit where from_address is not null";
+    let rows = server.queue.client().await.query(audit, &[]).await.unwrap();
+    let addresses: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    assert_eq!(addresses, ["203.0.113.9"]);
 }

@@ -141,6 +141,11 @@ pub(crate) struct Client {
     limit: Option<Duration>,
 }
 
+/// A client that is used without TLS. To load the trusted certificates of the system takes longer than most requests of a test.
+pub(crate) fn plain_http() -> reqwest::ClientBuilder {
+    reqwest::Client::builder().no_proxy().tls_certs_only([])
+}
+
 /// A response.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
@@ -151,11 +156,7 @@ pub(crate) struct Answer {
 
 impl Client {
     pub(crate) fn new(base: &str, token: Option<String>) -> Self {
-        let http = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
-            .build()
-            .unwrap();
+        let http = plain_http().redirect(reqwest::redirect::Policy::none()).build().unwrap();
         if let Some(token) = &token {
             secrets::issued(token);
         }

@@ -3,11 +3,9 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use windlass::Definition;
-use windlass_server::http::{Audience, Options, document, table};
+use windlass_server::http::{Audience, document, table};
 
-use crate::matrix::world::{Ids, body};
-use crate::support::TestServer;
+use crate::matrix::world::{self, Ids, body};
 
 /// Parts of the messages of parsers, and names of types of this program.
 const PARSERS: [&str; 24] = [
@@ -92,11 +90,7 @@ fn set(body: &mut Value, pointer: &str, value: Value) {
 /// What a parser says about a type of this program helps no caller.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_field_of_the_wrong_type_is_named_in_plain_words_by_every_route() {
-    let server =
-        TestServer::start_with(Options { requests_per_minute: 1_000_000, ..Options::default() }).await;
-    for key in ["a", "claimed"] {
-        server.queue.define(&Definition::new(key)).await.unwrap();
-    }
+    let server = world::server().await;
     let tenant = server.queue.tenant("mine").await;
     let ids = Ids::of(&server, tenant).await;
     let admin = server.admin.with("x-tenant-id", tenant);
@@ -144,11 +138,7 @@ async fn a_field_of_the_wrong_type_is_named_in_plain_words_by_every_route() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_parameter_with_an_invalid_value_is_named_in_plain_words_by_every_route() {
-    let server =
-        TestServer::start_with(Options { requests_per_minute: 1_000_000, ..Options::default() }).await;
-    for key in ["a", "claimed"] {
-        server.queue.define(&Definition::new(key)).await.unwrap();
-    }
+    let server = world::server().await;
     let tenant = server.queue.tenant("mine").await;
     let ids = Ids::of(&server, tenant).await;
     let admin = server.admin.with("x-tenant-id", tenant);

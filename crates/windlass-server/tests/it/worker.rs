@@ -1,9 +1,12 @@
 //! The worker protocol over a socket.
 
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 use uuid::Uuid;
-use windlass::{DEFAULT_TENANT, Definition, NewJob};
+use windlass::{DEFAULT_TENANT, Definition, NewJob, Queue, Settings};
 use windlass_server::auth::Role;
+use windlass_server::http::Options;
+use windlass_testing::TestQueue;
 
 use crate::support::{Client, TestServer};
 
@@ -212,4 +215,45 @@ async fn a_stopping_server_responds_to_waiting_claims() {
     .await;
     server.stop().await;
     assert_eq!(waiting.await.unwrap().expect(200), json!({"jobs": []}));
+}
+
+///
+#[tokio::test(flavor = "multi_thread")]
+async fn completions_behind_an_open_cancel_keep_no_heartbeat_of_the_tenant_waiting() {
+    let queue = TestQueue::create().await;
+    let served = Queue::connect(Settings::new(queue.url()).unwrap()).await.unwrap();
+    let mut server = TestServer::start_on(queue, served, Options::default()).await;
+    server.queue.define(&Definition::new("pulled")).await.unwrap();
+    let worker = server.client(DEFAULT_TENANT, Role::Worker).await;
+    let new = vec![NewJob::new("pulled"); 9];
+    server.queue.enqueue_many(&new).await.unwrap();
+    let all = json!({"definition_keys": ["pulled"], "limit": 9, "wait_seconds": 20, "lease_seconds": 60});
+    let claimed = worker.post("/api/v1/worker/jobs/claim", &all).await.expect(200);
+    let (held, free) = claimed["jobs"].as_array().unwrap().split_at(8);
+    assert_eq!(free.len(), 1);
+
+    let application = server.queue.client().await;
+    let ids: Vec<Uuid> = held.iter().map(|job| job["id"].as_str().unwrap().parse().unwrap()).collect();
+    application.batch_execute("begin").await.unwrap();
+    let cancel = "select windlass.cancel_many($1, $2, '{}')";
+    application.execute(cancel, &[&DEFAULT_TENANT, &ids]).await.unwrap();
+    let mut completions = JoinSet::new();
+    for job in held {
+        let (worker, path, body) = (worker.clone(), at(job, "complete"), json!({"fence": job["fence"]}));
+        completions.spawn(async move { worker.post(&path, &body).await });
+    }
+    let beat = json!({"fence": free[0]["fence"], "progress": {"percent": 1}});
+    worker.post(&at(&free[0], "heartbeat"), &beat).await.expect(200);
+    while let Some(response) = completions.join_next().await {
+        let response = response.unwrap();
+        response.problem(503, "unavailable");
+        assert_eq!(response.header("retry-after"), Some("2"));
+        worker.post(&at(&free[0], "heartbeat"), &beat).await.expect(200);
+    }
+    application.batch_execute("commit").await.unwrap();
+    for job in held {
+        let done = worker.post(&at(job, "complete"), &json!({"fence": job["fence"]})).await.expect(200);
+        assert_eq!(done, json!({"status": "canceled"}));
+    }
+    server.stop().await;
 }

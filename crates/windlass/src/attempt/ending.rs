@@ -12,7 +12,7 @@ use crate::model::job::claimed::Claimed;
 use crate::model::job::settle::{Budget, Next, Outcome, Settlement, settle};
 use crate::model::job::state::{AttemptOutcome, State};
 use crate::model::new_job::{ChainedJob, NewJob};
-use crate::store::job::SettleEntry;
+use crate::store::settle::SettleEntry;
 use crate::text;
 
 /// The maximum length of an error text that is stored with an attempt.
@@ -31,14 +31,15 @@ pub(crate) fn decide(
     }
     let ran_ms = i32::try_from(ran.as_millis()).ok();
     if is_plain_success(result) {
-        let ending = SettleEntry { fence: claimed.fence, ran_ms, detail: None, has_chain: false };
+        let (fence, place) = (claimed.fence, claimed.place);
+        let ending = SettleEntry { fence, place, ran_ms, detail: None, has_chain: false };
         return (ending, AttemptOutcome::Succeeded, State::Succeeded);
     }
     let budget = budget_of(&claimed.budget, policies, ran);
     let settlement = settle(&budget, &policies.retry(), result.outcome, rand::random());
     let detail = Some(detail(&settlement, result));
-    let ending =
-        SettleEntry { fence: claimed.fence, ran_ms, detail, has_chain: !result.done.next.is_empty() };
+    let has_chain = !result.done.next.is_empty();
+    let ending = SettleEntry { fence: claimed.fence, place: claimed.place, ran_ms, detail, has_chain };
     (ending, settlement.attempt_outcome, settlement.next.state())
 }
 

@@ -3,13 +3,13 @@
 mod accounts;
 mod tokens;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::control::transaction::{Acting, Reading};
 use crate::error::{Error, Result};
-use crate::model::account::{Account, Member, NewSession, SessionOf, SignedIn};
-use crate::model::audit::{Act, Action, AuditEntry, AuditQuery};
+use crate::model::account::{Account, Member, NewSession, SignedIn};
+use crate::model::audit::{AuditEntry, AuditQuery};
 use crate::model::definition;
 use crate::model::record::WorkerRecord;
 use crate::model::tenant::Tenant;
@@ -27,10 +27,8 @@ impl Acting {
     pub async fn create_definition(&self, fields: &Fields) -> Result<Value> {
         definition::check_fields(fields)?;
         let made = store::manage::create_definition(&self.session, &Value::from(fields.clone())).await?;
-        let made = made.ok_or(Error::Unknown { what: "definition" })?;
-        let id = made["id"].as_str().unwrap_or_default();
-        self.record(Act::new(Action::DefinitionCreate, id).after(&made)).await?;
-        Ok(made)
+        self.was_recorded();
+        made.ok_or(Error::Unknown { what: "definition" })
     }
 
     /// Changes some fields of a definition. `expected` is the version that the caller read; if it is not the current
@@ -43,11 +41,9 @@ impl Acting {
     ) -> Result<Value> {
         definition::check_fields(fields)?;
         let fields = Value::from(fields.clone());
-        let before = self.definition(id).await?;
         let changed = store::manage::change_definition(&self.session, id, &fields, expected).await?;
-        let changed = changed.ok_or(Error::Unknown { what: "definition" })?;
-        self.record_change(Act::new(Action::DefinitionChange, id).before(&before).after(&changed)).await?;
-        Ok(changed)
+        self.was_recorded();
+        changed.ok_or(Error::Unknown { what: "definition" })
     }
 
     /// Returns one definition.
@@ -63,9 +59,8 @@ impl Acting {
     /// Creates a tenant; its slug must be new.
     pub async fn create_tenant(&self, fields: &Fields) -> Result<Tenant> {
         let made = store::manage::create_tenant(&self.session, &Value::from(fields.clone())).await?;
-        let made = made.ok_or(Error::Unknown { what: "tenant" })?;
-        self.record(Act::new(Action::TenantCreate, made.id).after(&made)).await?;
-        Ok(made)
+        self.was_recorded();
+        made.ok_or(Error::Unknown { what: "tenant" })
     }
 
     /// Returns one tenant.
@@ -75,20 +70,9 @@ impl Acting {
 
     /// Changes the given fields of a tenant.
     pub async fn change_tenant(&self, id: Uuid, fields: &Fields) -> Result<Tenant> {
-        self.set_tenant(Action::TenantChange, id, fields).await
-    }
-
-    /// Changes only limits of a tenant.
-    pub async fn change_tenant_limits(&self, id: Uuid, fields: &Fields) -> Result<Tenant> {
-        self.set_tenant(Action::TenantLimits, id, fields).await
-    }
-
-    async fn set_tenant(&self, action: Action, id: Uuid, fields: &Fields) -> Result<Tenant> {
-        let before = self.tenant_record(id).await?;
         let changed = store::manage::change_tenant(&self.session, id, &Value::from(fields.clone())).await?;
-        let changed = changed.ok_or(Error::Unknown { what: "tenant" })?;
-        self.record_change(Act::new(action, id).before(&before).after(&changed)).await?;
-        Ok(changed)
+        self.was_recorded();
+        changed.ok_or(Error::Unknown { what: "tenant" })
     }
 
     /// Creates a tenant, or updates the name and weight of the one with this slug. Returns its id, and whether anything
@@ -99,29 +83,23 @@ impl Acting {
             return Ok((same.id, false));
         }
         let id = store::tenant::ensure(&self.session, slug, name, weight).await?;
-        let after = self.tenant_record(id).await?;
-        let action = if before.is_some() { Action::TenantChange } else { Action::TenantCreate };
-        self.record(Act::new(action, id).before(&before).after(&after)).await?;
+        self.was_recorded();
         Ok((id, true))
     }
 
     /// Marks a tenant for deletion; [`Queue::purge_deleted_tenants`] does the rest, batch by batch.
     pub async fn delete_tenant(&self, id: Uuid) -> Result<Tenant> {
-        let before = self.tenant_record(id).await?;
         let marked = store::manage::mark_tenant_deleting(&self.session, id).await?;
-        let marked = marked.ok_or(Error::Unknown { what: "tenant" })?;
-        self.record_change(Act::new(Action::TenantDelete, id).before(&before).after(&marked)).await?;
-        Ok(marked)
+        self.was_recorded();
+        marked.ok_or(Error::Unknown { what: "tenant" })
     }
 
     /// The first step of deleting a tenant, which marks it unless some of its data is under a legal hold. Returns the
     /// number of deleted jobs, and whether that was the last step.
     pub(super) async fn begin_purge(&self, id: Uuid, most: i32) -> Result<(i32, bool)> {
-        let before = self.tenant_record(id).await?;
+        self.tenant_record(id).await?;
         let step = store::tenant::purge(&self.session, id, most).await?;
-        let after = store::manage::tenant(&self.session, id).await?;
-        let is_marked = before.status != "deleting";
-        self.record_if(is_marked, Act::new(Action::TenantDelete, id).before(&before).after(&after)).await?;
+        self.was_recorded();
         Ok(step)
     }
 
@@ -132,18 +110,18 @@ impl Acting {
 
     /// Pauses or resumes a queue.
     pub async fn set_paused(&self, queue: &str, is_paused: bool) -> Result<()> {
-        let is_changed = store::tenant::set_paused(&self.session, queue, is_paused).await?;
-        let action = if is_paused { Action::QueuePause } else { Action::QueueResume };
-        self.record_if(is_changed, Act::new(action, queue).after(&json!({"is_paused": is_paused}))).await
+        store::tenant::set_paused(&self.session, queue, is_paused).await?;
+        self.was_recorded();
+        Ok(())
     }
 
     /// Drains a worker, or resumes it.
     pub async fn set_draining(&self, worker_id: &str, is_draining: bool) -> Result<()> {
-        let is_changed = store::worker::set_draining(&self.session, worker_id, is_draining).await?;
-        let is_changed = is_changed.ok_or(Error::Unknown { what: "worker" })?;
-        let action = if is_draining { Action::WorkerDrain } else { Action::WorkerResume };
-        self.record_if(is_changed, Act::new(action, worker_id).after(&json!({"is_draining": is_draining})))
-            .await
+        if !store::worker::set_draining(&self.session, worker_id, is_draining).await? {
+            return Err(Error::Unknown { what: "worker" });
+        }
+        self.was_recorded();
+        Ok(())
     }
 }
 
@@ -227,28 +205,21 @@ impl Acting {
     /// valid.
     pub async fn create_session(&self, new: &NewSession<'_>) -> Result<bool> {
         let has_begun = store::manage::create_session(&self.session, new).await?;
-        if has_begun {
-            let who = match new.of {
-                SessionOf::User { id, .. } => format!("user:{id}"),
-                SessionOf::Token(id) => format!("token:{id}"),
-            };
-            self.record(Act::new(Action::SessionBegin, who)).await?;
-        }
+        self.was_recorded();
         Ok(has_begun)
     }
 
     /// Switches a session to another tenant.
     pub async fn choose_tenant(&self, hash: &[u8], tenant: Uuid) -> Result<()> {
         store::manage::choose_tenant(&self.session, hash, tenant).await?;
-        self.record(Act::new(Action::SessionTenant, tenant)).await
+        self.was_recorded();
+        Ok(())
     }
 
     /// Ends a session of the actor. Returns false if it does not exist.
     pub async fn end_session(&self, hash: &[u8]) -> Result<bool> {
         let has_ended = store::manage::end_session(&self.session, hash).await?;
-        if has_ended {
-            self.record(Act::new(Action::SessionEnd, &self.actor.name)).await?;
-        }
+        self.was_recorded();
         Ok(has_ended)
     }
 }

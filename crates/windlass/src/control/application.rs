@@ -56,7 +56,8 @@ impl Queue {
         read_canceled(job, &store::job::cancel(self.database(), tenant, job).await?)
     }
 
-    /// Runs a finished job again, with its attempts reset. `actor` is recorded. Returns the new state.
+    /// Runs a finished job again, with its attempts reset. `actor` is recorded. Returns the new state, which is
+    /// [`State::Canceled`] if a dependency of the job did not succeed meanwhile.
     pub async fn retry(&self, tenant: Uuid, job: Uuid, actor: &str) -> Result<State> {
         let (outcome, holder) = store::job::retry(self.database(), tenant, job, actor).await?;
         read_retried(job, &outcome, holder)
@@ -154,7 +155,8 @@ pub(crate) fn read_canceled(job: Uuid, outcome: &str) -> Result<Canceled> {
         "canceled" => Ok(Canceled::Now),
         "requested" => Ok(Canceled::Requested),
         "finished" => Ok(Canceled::AlreadyFinished),
-        _ => Err(Error::UnknownJob { job }),
+        "missing" => Err(Error::UnknownJob { job }),
+        other => Err(unexpected("cancel", other)),
     }
 }
 
@@ -162,9 +164,16 @@ pub(crate) fn read_retried(job: Uuid, outcome: &str, holder: Option<Uuid>) -> Re
     match (outcome, holder) {
         ("queued", _) => Ok(State::Queued),
         ("blocked", _) => Ok(State::Blocked),
+        // A dependency that was still undecided did not succeed.
+        ("canceled", _) => Ok(State::Canceled),
         ("not_finished", _) => Err(Error::NotFinished { job }),
         ("past_deadline", _) => Err(Error::DeadlinePassed { job }),
         ("duplicate", Some(holder)) => Err(Error::DedupeSlotTaken { job, holder }),
-        _ => Err(Error::UnknownJob { job }),
+        ("missing", _) => Err(Error::UnknownJob { job }),
+        (other, _) => Err(unexpected("retry", other)),
     }
+}
+
+fn unexpected(function: &str, answer: &str) -> Error {
+    Error::UnexpectedResult { message: format!("{answer:?} from windlass.{function}") }
 }

@@ -49,9 +49,7 @@ impl Acting {
         let checked = job_of_event(&trigger, rules, pending).await;
         let made = trigger::matched(self.queue.new_id(), &trigger, checked)?;
         let made = store::event::retry(&self.session, tenant, event, &made).await?;
-        if made.is_some() {
-            self.record(Act::new(Action::EventRetry, event).after(&made)).await?;
-        }
+        self.was_recorded();
         Ok(made)
     }
 }

@@ -21,16 +21,20 @@ use crate::model::job::state::State;
 use crate::model::new_job::{Enqueued, NewJob};
 use crate::queue::{CheckedRoute, Queue};
 use crate::store;
+use crate::store::bulk::Found;
 use crate::store::enqueue_as::ByCaller;
 use crate::store::keys::BatchKeys;
 use crate::telemetry;
 use crate::text::redact::{self, PLACEHOLDER};
 
-/// An enqueued job, and the time of its enqueue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// An enqueued job, or the existing one that holds its dedupe key.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
     /// The id and state of the job.
     pub enqueued: Enqueued,
+    /// The key of its definition. An existing job may have another one than the job that was to be enqueued; if it was
+    /// purged, this is the key of the latter.
+    pub definition_key: String,
     /// None if the job was purged.
     pub queued_at: Option<Timestamp>,
 }
@@ -64,7 +68,8 @@ impl Queue {
             let caller = ByCaller { new: routed.into_owned(), by: actor.clone(), act };
             let queued_at = batching::enqueue(self, tenant, caller).await?;
             telemetry::enqueued([(job, &enqueued)]);
-            return Ok(Placed { enqueued, queued_at: Some(queued_at) });
+            let definition_key = job.definition_key.clone();
+            return Ok(Placed { enqueued, definition_key, queued_at: Some(queued_at) });
         }
         let acting = self.act(Reach::Tenant(tenant), actor).await?;
         let placed = acting.enqueue(&checked).await?;
@@ -94,6 +99,14 @@ fn enqueued_act(id: Uuid, definition_key: &str, state: Option<State>) -> Act {
     Act::new(Action::JobEnqueue, id).after(&json!({"definition_key": definition_key, "status": state}))
 }
 
+fn placed(job: &NewJob, enqueued: Enqueued, known: Option<(Timestamp, String)>) -> Placed {
+    let (queued_at, definition_key) = known.map_or_else(
+        || (None, job.definition_key.clone()),
+        |(queued_at, definition_key)| (Some(queued_at), definition_key),
+    );
+    Placed { enqueued, definition_key, queued_at }
+}
+
 impl Acting {
     /// Enqueues one job in the tenant of this transaction.
     #[doc(hidden)]
@@ -106,11 +119,11 @@ impl Acting {
                 enqueued(&routed)
             }
         };
-        let queued_at = store::enqueue::queued_at(&self.session, route.0.tenant, enqueued.id).await?;
+        let mut known = store::enqueue::placed(&self.session, route.0.tenant, &[enqueued.id]).await?;
         let act = enqueued_act(enqueued.id, &job.definition_key, enqueued.state);
         self.record_if(!enqueued.is_duplicate, act).await?;
         telemetry::enqueued([(*job, &enqueued)]);
-        Ok(Placed { enqueued, queued_at })
+        Ok(placed(job, enqueued, known.remove(&enqueued.id)))
     }
 
     /// Enqueues many jobs, each with its own result: a rejected job does not affect the others. Plain jobs are inserted
@@ -139,7 +152,7 @@ impl Acting {
             self.check_time()?;
             self.session.batch("savepoint one").await?;
             let result = store::enqueue::guarded(&self.session, jobs[position].job).await;
-            let after = if result.is_ok() { "release one" } else { "rollback to one" };
+            let after = if result.is_ok() { "release one" } else { "rollback to one; release one" };
             self.session.batch(after).await?;
             results[position] = Some(result);
         }
@@ -149,8 +162,8 @@ impl Acting {
             _ => None,
         }));
         let ids: Vec<Uuid> = results.iter().flatten().flatten().map(|enqueued| enqueued.id).collect();
-        let since = match jobs.first().map(|first| first.route.0.tenant) {
-            Some(tenant) => store::enqueue::queued_at_each(&self.session, tenant, &ids).await?,
+        let known = match jobs.first().map(|first| first.route.0.tenant) {
+            Some(tenant) => store::enqueue::placed(&self.session, tenant, &ids).await?,
             None => std::collections::HashMap::new(),
         };
         let made = results.iter().flatten().flatten().filter(|enqueued| !enqueued.is_duplicate);
@@ -158,8 +171,11 @@ impl Acting {
         let after = json!({"created": made.len(), "ids": made});
         let act = Act::new(Action::JobEnqueueMany, format!("{} jobs", made.len())).after(&after);
         self.record_if(!made.is_empty(), act).await?;
-        let placed = |enqueued: Enqueued| Placed { enqueued, queued_at: since.get(&enqueued.id).copied() };
-        Ok(results.into_iter().flatten().map(|result| result.map(placed)).collect())
+        let of = |checked: &CheckedJob<'_>, enqueued: Enqueued| {
+            placed(checked.job, enqueued, known.get(&enqueued.id).cloned())
+        };
+        let results = jobs.iter().zip(results.into_iter().flatten());
+        Ok(results.map(|(checked, result)| result.map(|enqueued| of(checked, enqueued))).collect())
     }
 
     /// Cancels a job. A job that has already ended does not change, and nothing is recorded.
@@ -167,13 +183,12 @@ impl Acting {
         let tenant = self.tenant(job)?;
         let result = store::job::cancel_as(&self.session, tenant, job, &self.actor).await?;
         let canceled = read_canceled(job, &result)?;
-        if canceled != Canceled::AlreadyFinished {
-            self.was_recorded();
-        }
+        self.was_recorded();
         Ok(canceled)
     }
 
-    /// Runs a finished job again, with its attempts reset.
+    /// Runs a finished job again, with its attempts reset. Returns the new state, which is [`State::Canceled`] if a
+    /// dependency of the job did not succeed meanwhile.
     pub async fn retry(&self, job: Uuid) -> Result<State> {
         let tenant = self.tenant(job)?;
         let (result, holder) = store::job::retry_as(&self.session, tenant, job, &self.actor).await?;
@@ -184,20 +199,16 @@ impl Acting {
 
     /// Deletes the jobs that a filter found. Returns the number of deleted jobs.
     pub(super) async fn purge(&self, filter: &Filter, ids: &[Uuid]) -> Result<u64> {
-        let purged = store::job::purge(&self.session, filter.tenant, ids).await?.unsigned_abs();
-        let after = json!({"filter": filter.recorded(), "changed": purged, "ids": ids});
-        let act = Act::new(Action::JobDeleteMany, format!("{} jobs", ids.len())).after(&after);
-        self.record_if(purged > 0, act).await?;
+        let found = Found { tenant: filter.tenant, jobs: ids, filter: &filter.recorded() };
+        let purged = store::job::purge(&self.session, &found).await?.unsigned_abs();
+        self.was_recorded();
         Ok(purged.into())
     }
 
     /// Deletes at most `most` jobs of a subject. Returns the number of deleted jobs.
     pub(super) async fn purge_subject(&self, tenant: Uuid, subject: (&str, &str), most: i32) -> Result<u64> {
         let purged = store::job::purge_subject(&self.session, tenant, subject, most).await?.unsigned_abs();
-        let filter = Filter::new(tenant).subject(subject.0, subject.1);
-        let after = json!({"filter": filter.recorded(), "changed": purged});
-        let act = Act::new(Action::JobDeleteMany, format!("{purged} jobs")).after(&after);
-        self.record_if(purged > 0, act).await?;
+        self.was_recorded();
         Ok(purged.into())
     }
 

@@ -6,7 +6,6 @@ use uuid::Uuid;
 
 use crate::control::transaction::{Acting, Reading};
 use crate::error::{Error, Result};
-use crate::model::audit::{Act, Action};
 use crate::model::job::state::State;
 use crate::model::record::{LegalHold, PurgeWait, RetentionProgress, RetentionRule};
 use crate::queue::Queue;
@@ -64,28 +63,19 @@ impl Acting {
             return Err(Error::refused("keep_seconds", format!("is at most {MAX_KEPT}; null is forever")));
         }
         let keep_seconds = keep.and_then(|keep| i64::try_from(keep.as_secs()).ok());
-        let before = self.own_rule(key, status).await?;
         store::retention::set(&self.session, self.reach.owner(), key, status, Some(keep_seconds)).await?;
-        let rule = RetentionRule { definition_key: key.to_owned(), status: status.to_owned(), keep_seconds };
-        let is_changed =
-            store::retention::has_written(&self.session, self.reach.owner(), key, status).await?;
-        self.record_if(is_changed, Act::new(Action::RetentionSet, key).before(&before).after(&rule)).await?;
-        Ok(rule)
+        self.was_recorded();
+        Ok(RetentionRule { definition_key: key.to_owned(), status: status.to_owned(), keep_seconds })
     }
 
     /// Removes a rule of the tenant; `status` is a terminal one or `event`.
     pub async fn forget_rule(&self, definition: Option<&str>, status: &str) -> Result<()> {
         let key = checked_rule(definition, status)?;
-        let before = self.own_rule(key, status).await?;
         if !store::retention::set(&self.session, self.reach.owner(), key, status, None).await? {
             return Err(Error::Unknown { what: "rule" });
         }
-        self.record(Act::new(Action::RetentionClear, key).before(&before)).await
-    }
-
-    async fn own_rule(&self, key: &str, status: &str) -> Result<Option<RetentionRule>> {
-        let rules = store::retention::rules(&self.session, self.reach.owner()).await?;
-        Ok(rules.into_iter().find(|rule| rule.definition_key == key && rule.status == status))
+        self.was_recorded();
+        Ok(())
     }
 
     /// Protects jobs from deletion, by retention or by request, until the hold is released.
@@ -119,7 +109,7 @@ impl Acting {
             return Err(Error::Unknown { what: "job" });
         }
         let hold = self.known_hold(id).await?;
-        self.record(Act::new(Action::HoldPlace, id).after(&hold)).await?;
+        self.was_recorded();
         Ok(hold)
     }
 
@@ -129,7 +119,7 @@ impl Acting {
         if !store::retention::release_hold(&self.session, self.reach.owner(), hold).await? {
             return Err(Error::Unknown { what: "hold" });
         }
-        self.record(Act::new(Action::HoldRelease, hold).before(&held)).await?;
+        self.was_recorded();
         Ok(held)
     }
 

@@ -1,6 +1,6 @@
 //! The transaction of a caller: it runs as the server's role, for the caller's tenant. Each operation that changes
-//! something writes its own entry of the audit trail in the same transaction; a transaction without an entry cannot be
-//! committed.
+//! something has an entry in the audit trail in the same transaction, which the function of the database writes; a
+//! transaction without an operation cannot be committed.
 //!
 //! Row-level security applies even if a statement omits the tenant. A request of a super-admin that affects several
 //! tenants runs as another role.
@@ -25,7 +25,7 @@ use crate::store::database::Session;
 impl Queue {
     /// Starts a transaction that changes something.
     pub async fn act(&self, reach: Reach, actor: &Actor) -> Result<Acting> {
-        let session = store::act::write(self.database(), reach.tenant()).await?;
+        let session = store::act::write(self.database(), reach.tenant(), actor).await?;
         let (began, has_recorded) = (Instant::now(), AtomicBool::new(false));
         Ok(Acting { queue: self.clone(), session, reach, actor: actor.clone(), began, has_recorded })
     }
@@ -45,7 +45,7 @@ impl Queue {
 
     /// Checks that the database responds.
     pub async fn ping(&self) -> Result<()> {
-        store::tenant::clock_offset(&self.database().session().await?).await.map(drop)
+        self.read_clock().await
     }
 
     /// Starts a transaction that only reads, in one snapshot.
@@ -85,8 +85,8 @@ impl Acting {
         Ok(())
     }
 
-    /// Writes an action to the audit trail. Every operation that changes something calls this or
-    /// [`Self::was_recorded`].
+    /// Writes an action to the audit trail that no function of the database records: the jobs and events of a caller, and
+    /// what was denied.
     pub(in crate::control) async fn record(&self, act: Act) -> Result<()> {
         store::audit::record(&self.session, self.reach.owner(), &self.actor, &act).await?;
         self.was_recorded();
@@ -102,13 +102,8 @@ impl Acting {
         Ok(())
     }
 
-    /// The same for an action whose states before and after show whether it has changed something.
-    pub(in crate::control) async fn record_change(&self, act: Act) -> Result<()> {
-        self.record_if(act.before != act.after, act).await
-    }
-
-    /// Notes that there is nothing left to record: the statement of the operation wrote the entry itself, or changed
-    /// nothing.
+    /// Notes that there is nothing left to record: the function of the operation has written the entry, or changed
+    /// nothing. Every operation that changes something calls this or [`Self::record`].
     pub(in crate::control) fn was_recorded(&self) {
         self.has_recorded.store(true, Ordering::Relaxed);
     }

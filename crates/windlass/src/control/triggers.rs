@@ -8,13 +8,12 @@ mod payloads;
 use std::ops::RangeInclusive;
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::payload::PayloadRules;
 use crate::control::transaction::{Acting, Reading};
 use crate::error::{Error, Result};
-use crate::model::audit::{Act, Action};
 use crate::model::cron::{DueRun, Schedule};
 use crate::model::event::Pending;
 use crate::model::record::{Fire, FireOutcome};
@@ -22,15 +21,12 @@ use crate::model::trigger::{NewTrigger, Trigger, TriggerType, next_due};
 use crate::store;
 use crate::store::database::Session;
 use crate::store::trigger::{Times, WhichTriggers};
-pub(super) use hidden::hidden;
 use hidden::shown;
+pub(super) use hidden::{hidden, without_hidden_conditions};
 pub(super) use payloads::job_of_event;
 
 /// The maximum number of instants of one backfill.
 const MAX_BACKFILLED: usize = 1000;
-/// The maximum size of one statement of a backfill: instants, and bytes of payloads unless one payload has more.
-const BATCH: usize = 100;
-const BATCH_BYTES: usize = 1 << 20;
 /// The maximum number of instants that one edit records as skipped.
 const MAX_MISSED: usize = 10_000;
 /// How often an edit is computed. A fire, or an instant that passes, can overtake the first computation; the trigger is
@@ -53,7 +49,7 @@ impl Acting {
         let first = first_due(&new, now)?;
         let id = store::trigger::create(&self.session, tenant, &new, first).await?;
         let made = known(&self.session, tenant, id).await.map(shown)?;
-        self.record(Act::new(Action::TriggerCreate, id).after(&made)).await?;
+        self.was_recorded();
         Ok(made)
     }
 
@@ -99,8 +95,7 @@ impl Acting {
             };
             if store::trigger::update(&self.session, &old, &new, times).await? {
                 let changed = known(&self.session, tenant, id).await.map(shown)?;
-                let act = Act::new(Action::TriggerUpdate, id).before(&shown(old)).after(&changed);
-                self.record(act).await?;
+                self.was_recorded();
                 return Ok(changed);
             }
         }
@@ -117,7 +112,8 @@ impl Acting {
             }
             let (now, _) = store::trigger::now(&self.session, tenant).await?;
             if store::trigger::delete(&self.session, &old, &undecided(&old, now)).await? {
-                return self.record(Act::new(Action::TriggerDelete, id).before(&shown(old))).await;
+                self.was_recorded();
+                return Ok(());
             }
         }
         Err(Error::Changed { what: "trigger" })
@@ -146,7 +142,7 @@ impl Acting {
         let jobs = [self.queue.new_id()];
         let mut made = store::trigger::run(&self.session, &trigger, None, &jobs, &[payload]).await?;
         let fired = made.pop().ok_or(Error::Changed { what: "trigger" })?;
-        self.record(Act::new(Action::TriggerRun, id).after(&fired)).await?;
+        self.was_recorded();
         Ok(fired)
     }
 
@@ -188,21 +184,11 @@ impl Acting {
         let rules = PayloadRules::read(&self.session, &trigger.fields.definition_key).await?;
         let slot = self.queue.dry_runs().take(tenant, 1).ok_or(BUSY)?;
         let payloads = payloads::of_instants(&trigger, rules, dues.clone(), slot).await?;
-        let (mut dues, mut payloads) = (&dues[..], &payloads[..]);
-        while !dues.is_empty() {
-            self.check_time()?;
-            let count = batch(payloads);
-            let jobs: Vec<Uuid> = (0..count).map(|_| self.queue.new_id()).collect();
-            let (of_dues, of_payloads) = (dues.split_at(count), payloads.split_at(count));
-            let (dues_now, payloads_now) = (of_dues.0, of_payloads.0);
-            made.extend(
-                store::trigger::run(&self.session, &trigger, Some(dues_now), &jobs, payloads_now).await?,
-            );
-            (dues, payloads) = (of_dues.1, of_payloads.1);
-        }
+        // In one statement, so that the backfill has one entry in the audit trail.
+        let jobs: Vec<Uuid> = dues.iter().map(|_| self.queue.new_id()).collect();
+        made.extend(store::trigger::run(&self.session, &trigger, Some(&dues), &jobs, &payloads).await?);
+        self.was_recorded();
         made.sort_by_key(|fire| fire.due_at);
-        let after = json!({"from": from, "until": until, "instants": made.len()});
-        self.record(Act::new(Action::TriggerBackfill, id).after(&after)).await?;
         Ok(made)
     }
 }
@@ -284,16 +270,6 @@ async fn one(session: &Session, tenant: Uuid, id: Uuid) -> Result<Option<Trigger
 
 pub(super) async fn known(session: &Session, tenant: Uuid, id: Uuid) -> Result<Trigger> {
     one(session, tenant, id).await?.ok_or(Error::Unknown { what: "trigger" })
-}
-
-/// How many of these payloads the next statement of a backfill gets: at least one.
-fn batch(payloads: &[String]) -> usize {
-    let mut bytes = 0;
-    let fits = payloads.iter().take(BATCH).take_while(|payload| {
-        bytes += payload.len();
-        bytes <= BATCH_BYTES
-    });
-    fits.count().max(1)
 }
 
 /// The instants within a trigger's dates, and those outside with the reason why they do not fire.

@@ -144,7 +144,7 @@ impl Fair {
     }
 
     /// The same, but `grant` returns how many of the wanted slots a tenant may have. A tenant that may have none is
-    /// skipped and keeps its position, so its slots may be left over.
+    /// skipped and keeps its position, so its slots may be left over; so may slots after [`MAX_LANES`] smaller portions.
     pub fn deal_within(
         &mut self,
         slots: usize,
@@ -156,7 +156,7 @@ impl Fair {
         let portion = portion(slots);
         let mut left = slots;
         let deal = self.turn;
-        while left > 0 {
+        while left > 0 && dealt.len() < MAX_LANES {
             let Some(rank) = self.ranking.pop_first() else { break };
             let Some(tenant) = self.tenants.get_mut(&rank.tenant) else { continue };
             let count = grant(rank.tenant, portion.min(left));

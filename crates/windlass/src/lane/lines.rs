@@ -4,6 +4,7 @@
 //! transaction blocks the vacuum. It is only a hint: a row that committed late is behind it, so every lane is read from
 //! its start now and then, the longer that takes the less often.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -63,6 +64,7 @@ impl Foreign {
 }
 
 struct Line {
+    tenant: Uuid,
     /// The running limits that apply to it.
     rooms: Vec<i32>,
     after_seq: i64,
@@ -111,15 +113,13 @@ impl Lines {
     pub(crate) fn replace(&mut self, active: Vec<ActiveLane>, now: Instant) {
         let named: HashSet<i32> = active.iter().map(|found| found.id).collect();
         let unnamed: Vec<i32> = self.lanes.keys().copied().filter(|lane| !named.contains(lane)).collect();
-        let mut kept = 0;
+        let kept: HashSet<i32> = self.recent_among(unnamed.iter().copied(), now).into_iter().collect();
         for lane in unnamed {
-            if let Some(line) = self.lanes.get_mut(&lane)
-                && kept < MAX_RECENT
-                && line.gave_within(RECENT_FOR, now)
+            if kept.contains(&lane)
+                && let Some(line) = self.lanes.get_mut(&lane)
             {
                 line.is_resting = true;
                 self.fair.deactivate(lane);
-                kept += 1;
                 continue;
             }
             self.fair.remove_lane(lane);
@@ -133,6 +133,7 @@ impl Lines {
             self.foreign.0.remove(&id);
             self.keys.entry(id).or_insert_with(|| found.definition_key.into());
             let new = || Line {
+                tenant: found.tenant,
                 rooms: Vec::new(),
                 after_seq: 0,
                 sweep_at: now,
@@ -147,14 +148,29 @@ impl Lines {
 
     /// Returns the lanes from which a job was claimed recently and that are not known to have work.
     pub(crate) fn recent(&self, now: Instant) -> Vec<i32> {
-        let is_recent =
-            |id: &i32, line: &Line| line.gave_within(RECENT_FOR, now) && !self.fair.is_active(*id);
-        self.lanes
-            .iter()
-            .filter(|(id, line)| is_recent(id, line))
-            .map(|(id, _)| *id)
-            .take(MAX_RECENT)
-            .collect()
+        self.recent_among(self.lanes.keys().copied().filter(|id| !self.fair.is_active(*id)), now)
+    }
+
+    /// Those of these lanes from which a job was claimed recently, at most [`MAX_RECENT`]. The latest lane of each tenant
+    /// comes first, then the second of each, so that a tenant with many lanes does not displace those of another.
+    fn recent_among(&self, lanes: impl Iterator<Item = i32>, now: Instant) -> Vec<i32> {
+        let mut recent: Vec<(i32, &Line)> = lanes
+            .filter_map(|id| Some((id, self.lanes.get(&id)?)))
+            .filter(|(_, line)| line.gave_within(RECENT_FOR, now))
+            .collect();
+        if recent.len() <= MAX_RECENT {
+            return recent.into_iter().map(|(id, _)| id).collect(); // as usual; a busy worker asks every few milliseconds
+        }
+        recent.sort_by_key(|(_, line)| Reverse(line.gave_at));
+        let mut of_tenant: HashMap<Uuid, usize> = HashMap::new();
+        let rank = |(id, line): (i32, &Line)| {
+            let rank = of_tenant.entry(line.tenant).or_default();
+            *rank += 1;
+            (*rank, id)
+        };
+        let mut ranked: Vec<(usize, i32)> = recent.into_iter().map(rank).collect();
+        ranked.sort_by_key(|(rank, _)| *rank);
+        ranked.into_iter().map(|(_, id)| id).take(MAX_RECENT).collect()
     }
 
     /// Marks lanes in which a check of recent lanes found work.
@@ -288,89 +304,4 @@ impl Lines {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const TENANT: Uuid = Uuid::from_u128(1);
-
-    fn active(ids: &[i32]) -> Vec<ActiveLane> {
-        let lane = |id: &i32| ActiveLane {
-            id: *id,
-            tenant: TENANT,
-            priority: 100,
-            definition_key: "a".to_owned(),
-            weight: 1,
-            rooms: Vec::new(),
-        };
-        ids.iter().map(lane).collect()
-    }
-
-    /// Claims once; every lane returns what was requested, in jobs of this size.
-    fn claim(lines: &mut Lines, slots: usize, bytes: usize, now: Instant) -> Vec<(i32, i32)> {
-        let Some(turn) = lines.deal(slots, now) else { return Vec::new() };
-        let asked: Vec<(i32, i32)> =
-            turn.wanted.lanes.iter().copied().zip(turn.wanted.counts.iter().copied()).collect();
-        let taken =
-            asked.iter().flat_map(|(lane, count)| (1..=*count).map(|seq| (*lane, i64::from(seq), bytes)));
-        lines.settle(&turn, taken, now, Duration::ZERO);
-        asked
-    }
-
-    #[test]
-    fn a_recent_lane_is_idle_until_a_check_finds_work_in_it() {
-        let now = Instant::now();
-        let mut lines = Lines::new();
-        lines.replace(active(&[1, 2]), now);
-        claim(&mut lines, 8, 10, now);
-        // Lane 1 is empty or paused; nothing is claimed from it, even after a notification, because it may be paused.
-        lines.replace(active(&[2]), now);
-        assert_eq!(lines.recent(now), [1]);
-        assert!(!lines.wake(1, now), "it is looked up");
-        lines.wake_warm(now);
-        assert_eq!(claim(&mut lines, 8, 10, now), [(2, 8)]);
-        lines.found(&[1]);
-        assert_eq!(claim(&mut lines, 8, 10, now).len(), 2);
-        // After a while without work it is removed.
-        let later = now + RECENT_FOR;
-        lines.replace(active(&[2]), later);
-        assert!(lines.recent(later).is_empty());
-    }
-
-    /// A lane that did not fit into the bytes of a claim continues to age, and comes first in the end.
-    #[test]
-    fn a_lane_of_lower_priority_does_not_starve_behind_large_jobs() {
-        let mut now = Instant::now();
-        let mut lines = Lines::new();
-        let mut found = active(&[1, 2]);
-        found[1].priority = 110;
-        lines.replace(found, now);
-        claim(&mut lines, 8, CLAIM_BYTES, now);
-        let mut served = HashSet::new();
-        for _ in 0..3_000 {
-            now += Duration::from_millis(5);
-            served.extend(claim(&mut lines, 8, CLAIM_BYTES, now).iter().map(|(lane, _)| *lane));
-        }
-        assert_eq!(served.len(), 2, "15 seconds are more than the difference of their priorities");
-    }
-
-    #[test]
-    fn a_claim_requests_a_bounded_number_of_bytes() {
-        let now = Instant::now();
-        let mut lines = Lines::new();
-        lines.replace(active(&[1, 2, 3]), now);
-        let large = CLAIM_BYTES / 2;
-        assert_eq!(claim(&mut lines, 12, large, now).iter().map(|(_, count)| count).sum::<i32>(), 12);
-        // Their size is known now. Jobs that were not requested cause no disadvantage, and no lane is skipped.
-        let mut seen = HashSet::new();
-        for _ in 0..3 {
-            let asked = claim(&mut lines, 12, large, now);
-            assert_eq!(asked.iter().map(|(_, count)| count).sum::<i32>(), 2);
-            seen.extend(asked.iter().map(|(lane, _)| *lane));
-        }
-        assert_eq!(seen.len(), 3);
-        // A single job may be larger than that.
-        claim(&mut lines, 2, CLAIM_BYTES * 4, now);
-        claim(&mut lines, 2, CLAIM_BYTES * 4, now);
-        assert_eq!(claim(&mut lines, 12, CLAIM_BYTES * 4, now).len(), 1);
-    }
-}
+mod tests;

@@ -11,13 +11,13 @@ use uuid::Uuid;
 
 pub use action::Action;
 
-/// An action as it is written. It must not contain secrets: record what changed, not the values.
+/// An action that no function of the database records, as it is written: the jobs and events of a caller, and what was
+/// denied. It must not contain secrets: record what changed, not the values.
 #[derive(Debug, Clone)]
 pub(crate) struct Act {
     pub(crate) action: Action,
     pub(crate) target: String,
     pub(crate) is_denied: bool,
-    pub(crate) before: Option<Value>,
     pub(crate) after: Option<Value>,
 }
 
@@ -25,7 +25,7 @@ impl Act {
     /// `target` is the id or the name of the affected object.
     #[expect(clippy::needless_pass_by_value, reason = "callers pass ids and names of various types")]
     pub(crate) fn new(action: Action, target: impl ToString) -> Self {
-        Self { action, target: target.to_string(), is_denied: false, before: None, after: None }
+        Self { action, target: target.to_string(), is_denied: false, after: None }
     }
 
     /// The action was requested and denied.
@@ -35,23 +35,12 @@ impl Act {
         self
     }
 
-    /// Adds the state before the action; `None` adds nothing.
-    #[must_use]
-    pub(crate) fn before(mut self, before: &impl Serialize) -> Self {
-        self.before = non_null(before);
-        self
-    }
-
     /// Adds the state after the action; `None` adds nothing.
     #[must_use]
     pub(crate) fn after(mut self, after: &impl Serialize) -> Self {
-        self.after = non_null(after);
+        self.after = serde_json::to_value(after).ok().filter(|value| !value.is_null());
         self
     }
-}
-
-fn non_null(value: &impl Serialize) -> Option<Value> {
-    serde_json::to_value(value).ok().filter(|value| !value.is_null())
 }
 
 /// A fault at one position of the audit trail.

@@ -154,7 +154,7 @@ impl Filter {
     }
 
     /// Only jobs after this one in the order of the list: [`crate::Page::next`] of the previous page, which is the id
-    /// of a job, or a position in the queue for a list of queued jobs. The id of a job means the jobs with smaller ids.
+    /// of a job, or a position for a list of queued or running jobs. The id of a job means the jobs with smaller ids.
     #[must_use]
     pub fn older_than(mut self, id: Uuid) -> Self {
         self.older_than = Some(id);
@@ -235,7 +235,7 @@ impl Filter {
         [older_than, created].into_iter().flatten().min().unwrap_or_else(Uuid::max)
     }
 
-    /// Positions in the queue are read up to this one (exclusive).
+    /// Positions of queued and running jobs are read up to this one (exclusive).
     pub(crate) fn highest_place(&self) -> i64 {
         self.older_than.and_then(place_of).unwrap_or(i64::MAX)
     }

@@ -216,6 +216,15 @@ impl NewJob {
         self
     }
 
+    /// The same for a request whose fields are validated with the others: both or none must be set.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn subject_fields(mut self, kind: Option<String>, id: Option<String>) -> Self {
+        self.options.subject_type = kind;
+        self.options.subject_id = id;
+        self
+    }
+
     /// Adds a tag; can be called several times.
     #[must_use]
     pub fn tag(mut self, tag: impl Into<String>) -> Self {

@@ -9,12 +9,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{Notify, mpsc};
 
-use super::ending;
+use super::ending::{BRIEFLY, PullSettler};
 use crate::attempt::ending::released;
 use crate::attempt::known::Known;
 use crate::attempt::run_result::RunResult;
 use crate::model::job::claimed::{Claimed, Fence};
-use crate::store;
 use crate::store::database::Database;
 use crate::telemetry::{self, Meters};
 
@@ -89,15 +88,16 @@ impl Writer {
 
     /// If a write fails, the lease of the job expires and the keeper recovers it.
     async fn write(&self, leftover: Leftover) {
+        let settler = PullSettler { database: &self.database, settling: None, patience: BRIEFLY };
         let result = match leftover {
             Leftover::Unclaimed(fence) => {
                 let detail = released("the pull worker disconnected before it received the job");
-                store::pull::settle(&self.database, &fence, Some(&detail)).await.map(drop)
+                settler.settle(&fence, Some(&detail)).await.map(drop)
             }
             Leftover::Refused(refused) => {
                 let Refused { claimed, known, meters, refusal } = *refused;
                 let none = std::time::Duration::ZERO;
-                ending::write(&self.database, &claimed, &known, &meters, &refusal, none).await.map(drop)
+                settler.write(&claimed, &known, &meters, &refusal, none).await.map(drop)
             }
         };
         if let Err(error) = result {

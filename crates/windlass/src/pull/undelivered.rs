@@ -6,10 +6,10 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
+use super::ending::{BRIEFLY, PullSettler};
 use super::{PulledJob, Service};
 use crate::attempt::ending::released;
 use crate::model::job::claimed::Fence;
-use crate::store;
 use crate::telemetry;
 
 /// The jobs of a claim. Dropping them releases them, so that a job whose caller has disconnected runs elsewhere at once;
@@ -53,7 +53,8 @@ impl PulledJobs {
             for fence in jobs.iter().filter_map(|job| Fence::decode(&job.fence)) {
                 let database = database.of_tenant(Some(fence.tenant));
                 let detail = released("the pull worker disconnected before it received the job");
-                if let Err(error) = store::pull::settle(&database, &fence, Some(&detail)).await {
+                let settler = PullSettler { database: &database, settling: None, patience: BRIEFLY };
+                if let Err(error) = settler.settle(&fence, Some(&detail)).await {
                     telemetry::database_error("pull", &error);
                 }
             }

@@ -1,6 +1,7 @@
 //! One LISTEN connection per process, which wakes its tasks. It only reduces latency: polling finds everything too.
 //!
-//! It checks itself: every 15 s it sends a notification on its own channel, and reconnects if that does not arrive.
+//! It checks itself: after 15 s without a notification it sends one on its own channel, and reconnects if that does not
+//! arrive.
 //! After every reconnection it wakes all tasks, because notifications in between are lost.
 //!
 //! Every login can send notifications, so they are hints: none of them is trusted, and those that make this process read
@@ -42,7 +43,7 @@ enum Signal {
     Cancel,
 }
 
-/// How a worker is told to stop a run. It is separate from the wake-ups, because a worker without a free slot does not wait
+/// How a worker is notified to stop a run. It is separate from the wake-ups, because a worker without a free slot does not wait
 /// for those.
 pub(crate) trait Cancels: Send + Sync {
     /// Returns whether this number is that of the worker.

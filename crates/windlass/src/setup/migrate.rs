@@ -21,6 +21,7 @@
 //! very first step creates that table, so it runs before the lock, in one transaction: if two processes create the same
 //! schema, one fails, and checks again.
 
+mod dependents;
 mod pending;
 mod print;
 mod replaced;
@@ -289,7 +290,7 @@ async fn step(client: &Client, sql: &str) -> Result<()> {
             }
             Err(error) => {
                 client.batch_execute("rollback").await?;
-                return Err(error.into());
+                return Err(dependents::explain(client, error).await?);
             }
             Ok(()) => return Ok(()),
         }

@@ -1,6 +1,7 @@
 //! Transactions for callers: as the server's role with a current tenant, or as the admin's role for all tenants. For an
 //! operator with database access, they run as the operator's role, for one tenant or for all.
 
+use serde_json::json;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -8,12 +9,25 @@ use uuid::Uuid;
 use super::database::{Database, Session, Statement};
 use super::isolation::BEGIN;
 use crate::error::Result;
+use crate::model::actor::Actor;
 
-/// Starts a read-write transaction.
-pub(crate) async fn write(db: &Database, tenant: Option<Uuid>) -> Result<Session> {
+/// Starts a read-write transaction. Its functions record what they do with the name of the actor (`record_act`).
+pub(crate) async fn write(db: &Database, tenant: Option<Uuid>, by: &Actor) -> Result<Session> {
     let mut session = db.session_of(tenant).await?;
-    session.begin_with(&format!("{BEGIN}; {}", scope(db, tenant))).await?;
+    session.begin_with(&format!("{BEGIN}; {}; {}", scope(db, tenant), named(by))).await?;
     Ok(session)
+}
+
+/// Not a SET: `pg_stat_statements` has one entry for all calls of a function, but one for every text of a SET.
+fn named(by: &Actor) -> String {
+    let Actor { name, role, from_address, request_id } = by;
+    let named = json!({"name": name, "role": role, "from_address": from_address, "request_id": request_id});
+    format!("select pg_catalog.set_config('windlass.actor', {}, true)", literal(&named.to_string()))
+}
+
+/// A text as a literal that is read in the same way with every setting of the server.
+fn literal(text: &str) -> String {
+    format!("E'{}'", text.replace('\\', r"\\").replace('\'', "''"))
 }
 
 /// Starts a read-only transaction with one snapshot and the planner settings of scope.sql.
@@ -97,4 +111,16 @@ fn scope_as(db: &Database, role: &str, tenant: &str) -> String {
     format!(
         "set local role {role}; set local windlass.tenant_id = '{tenant}'; set local statement_timeout = {timeout_ms}"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::literal;
+
+    #[test]
+    fn a_literal_ends_at_its_own_quote() {
+        assert_eq!(literal("plain"), "E'plain'");
+        assert_eq!(literal("it's"), "E'it''s'");
+        assert_eq!(literal(r"\'; drop table x; --"), r"E'\\''; drop table x; --'");
+    }
 }

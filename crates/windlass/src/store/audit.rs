@@ -57,7 +57,7 @@ impl<'a> AuditParams<'a> {
             &self.action,
             &act.target,
             &self.outcome,
-            &act.before,
+            &None::<Value>,
             &act.after,
         ]
     }

@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use rustls_platform_verifier::ConfigVerifierExt;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio_postgres::config::SslMode;
+use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
@@ -27,15 +27,12 @@ impl Drop for Connection {
 
 pub(crate) async fn open(config: &Config) -> Result<Connection> {
     let (sender, notifications) = mpsc::unbounded_channel();
-    let (client, driver) = match config.get_ssl_mode() {
-        SslMode::Disable => {
-            let (client, connection) = config.connect(NoTls).await?;
-            (client, tokio::spawn(drive(connection, sender)))
-        }
-        _ => {
-            let (client, connection) = config.connect(tls()?).await?;
-            (client, tokio::spawn(drive(connection, sender)))
-        }
+    let (client, driver) = if is_plain(config) {
+        let (client, connection) = config.connect(NoTls).await?;
+        (client, tokio::spawn(drive(connection, sender)))
+    } else {
+        let (client, connection) = config.connect(tls()?).await?;
+        (client, tokio::spawn(drive(connection, sender)))
     };
     Ok(Connection { client, notifications, driver })
 }
@@ -77,6 +74,20 @@ async fn drive<S, T>(
     }
 }
 
+/// Whether these connections have no TLS: Postgres has none on a Unix socket. To load the trusted certificates of the system takes more
+/// time than to connect, so it is done only for connections that can use them.
+pub(crate) fn is_plain(config: &Config) -> bool {
+    let hosts = config.get_hosts();
+    let is_local = config.get_hostaddrs().is_empty()
+        && !hosts.is_empty()
+        && hosts.iter().all(|host| matches!(host, Host::Unix(_)));
+    match config.get_ssl_mode() {
+        SslMode::Disable => true,
+        SslMode::Prefer => is_local,
+        _ => false,
+    }
+}
+
 pub(crate) fn tls() -> Result<MakeRustlsConnect> {
     // The first provider that is installed in the process is used; the error of a second installation can be ignored.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
@@ -84,4 +95,24 @@ pub(crate) fn tls() -> Result<MakeRustlsConnect> {
         message: format!("cannot load the trusted certificates of the system: {error}"),
     })?;
     Ok(MakeRustlsConnect::new(config))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_plain;
+
+    #[test]
+    fn only_a_socket_or_disabled_tls_is_plain() {
+        for (url, expected) in [
+            ("postgresql://ada@/app?host=/run/pg", true),
+            ("host=/run/pg,/run/other dbname=app", true),
+            ("postgresql://db/app?sslmode=disable", true),
+            ("postgresql://db/app", false),
+            ("host=/run/pg,db dbname=app", false),
+            ("hostaddr=127.0.0.1 dbname=app", false),
+            ("host=/run/pg sslmode=require", false),
+        ] {
+            assert_eq!(is_plain(&url.parse().unwrap()), expected, "{url}");
+        }
+    }
 }

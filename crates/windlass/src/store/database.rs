@@ -16,13 +16,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod};
-use tokio_postgres::config::{SslMode, TargetSessionAttrs};
+use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Config, Row};
 use uuid::Uuid;
 
 use super::act::ActsAs;
-use super::connect::tls;
+use super::connect::{is_plain, tls};
 use super::holders::{HeldConnection, Holders};
 use super::isolation;
 use super::shares::{Share, Shares};
@@ -158,9 +158,11 @@ impl Database {
     pub(crate) fn new(config: &Config, connections: usize, prepared: bool) -> Result<Self> {
         let config = &if prepared { isolation::with_options(config) } else { config.clone() };
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let manager = match config.get_ssl_mode() {
-            SslMode::Disable => Manager::from_config(config.clone(), tokio_postgres::NoTls, recycling),
-            _ => Manager::from_config(config.clone(), tls()?, recycling),
+        let is_plain = is_plain(config);
+        let manager = if is_plain {
+            Manager::from_config(config.clone(), tokio_postgres::NoTls, recycling)
+        } else {
+            Manager::from_config(config.clone(), tls()?, recycling)
         };
         let has_unusual_defaults = Arc::new(AtomicBool::new(false));
         let pool = Pool::builder(manager)
@@ -172,7 +174,6 @@ impl Database {
             .build()
             .map_err(|error| Error::Settings { message: error.to_string() })?;
         let prepared = Arc::new(AtomicBool::new(prepared));
-        let is_plain = config.get_ssl_mode() == SslMode::Disable;
         let statement_timeout = STATEMENT_TIMEOUT;
         Ok(Self {
             pool,

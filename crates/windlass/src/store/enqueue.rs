@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::model::new_job::{Enqueued, IfUnmet, NewJob};
 
 pub(crate) const STATEMENTS: &[&Statement] =
-    &[&ROUTE, &KEEPER_ROUTE, &ROUTED, &ALIKE, &ROUTED_MANY, &DOOR, &QUEUED_AT, &QUEUED_AT_EACH];
+    &[&ROUTE, &KEEPER_ROUTE, &ROUTED, &ALIKE, &ROUTED_MANY, &ENQUEUE, &PLACED];
 
 /// The data of a (tenant, definition, queue, priority) that is needed to enqueue without another lookup.
 #[derive(Debug)]
@@ -107,25 +107,17 @@ pub(crate) async fn routed(db: &Database, new: &Routed<'_>) -> Result<()> {
     Ok(())
 }
 
-static QUEUED_AT: Statement =
-    Statement { text: include_str!("sql/job/queued_at.sql"), types: &[Type::UUID, Type::UUID] };
+static PLACED: Statement =
+    Statement { text: include_str!("sql/job/placed.sql"), types: &[Type::UUID, Type::UUID_ARRAY] };
 
-/// Returns the creation time of a job, if it exists.
-pub(crate) async fn queued_at(session: &Session, tenant: Uuid, job: Uuid) -> Result<Option<Timestamp>> {
-    let rows = session.query(&QUEUED_AT, &[&tenant, &job]).await?;
-    Ok(rows.first().map(|row| row.get(0)))
-}
-
-static QUEUED_AT_EACH: Statement =
-    Statement { text: include_str!("sql/job/queued_at_each.sql"), types: &[Type::UUID, Type::UUID_ARRAY] };
-
-pub(crate) async fn queued_at_each(
+/// Returns the creation times and the definitions' keys of these jobs, as far as they exist.
+pub(crate) async fn placed(
     session: &Session,
     tenant: Uuid,
     jobs: &[Uuid],
-) -> Result<HashMap<Uuid, Timestamp>> {
-    let rows = session.query(&QUEUED_AT_EACH, &[&tenant, &jobs]).await?;
-    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+) -> Result<HashMap<Uuid, (Timestamp, String)>> {
+    let rows = session.query(&PLACED, &[&tenant, &jobs]).await?;
+    Ok(rows.iter().map(|row| (row.get(0), (row.get(1), row.get(2)))).collect())
 }
 
 /// The maximum number of queued jobs in one row. The sequence of the line leaves that many numbers to each row.
@@ -224,7 +216,7 @@ impl<'a> RoutedColumns<'a> {
     }
 }
 
-pub(crate) static DOOR: Statement = Statement {
+pub(crate) static ENQUEUE: Statement = Statement {
     text: "select id, status, is_duplicate from windlass.enqueue($1, $2, $3, $4, $5, $6, make_interval(secs => $7), $8, $9, \
            $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)",
     types: &[
@@ -258,14 +250,14 @@ pub(crate) static DOOR: Statement = Statement {
 
 /// On one of our connections, inside its open transaction, if any.
 pub(crate) async fn guarded(session: &Session, new: &NewJob) -> Result<Enqueued> {
-    let call = DoorCall::of(new)?;
-    Ok(read_enqueued(&session.query(&DOOR, &call.params()).await?[0]))
+    let call = EnqueueParams::of(new)?;
+    Ok(read_enqueued(&session.query(&ENQUEUE, &call.params()).await?[0]))
 }
 
 /// In a separate transaction.
 pub(crate) async fn guarded_on(db: &Database, new: &NewJob) -> Result<Enqueued> {
-    let call = DoorCall::of(new)?;
-    let rows = db.query_for(new.options.tenant, &DOOR, &call.params()).await?;
+    let call = EnqueueParams::of(new)?;
+    let rows = db.query_for(new.options.tenant, &ENQUEUE, &call.params()).await?;
     rows.first().map(read_enqueued).ok_or_else(crate::error::Error::unanswered)
 }
 
@@ -274,12 +266,12 @@ pub(crate) async fn guarded_in<C: tokio_postgres::GenericClient + Sync>(
     client: &C,
     new: &NewJob,
 ) -> Result<Enqueued> {
-    let call = DoorCall::of(new)?;
-    Ok(read_enqueued(&query_unnamed(client, &DOOR, &call.params()).await?[0]))
+    let call = EnqueueParams::of(new)?;
+    Ok(read_enqueued(&query_unnamed(client, &ENQUEUE, &call.params()).await?[0]))
 }
 
 /// A new job as parameters of the SQL function.
-pub(crate) struct DoorCall<'a> {
+pub(crate) struct EnqueueParams<'a> {
     pub(crate) new: &'a NewJob,
     pub(crate) payload: JsonText<'a>,
     pub(crate) delay: Option<f64>,
@@ -290,7 +282,7 @@ pub(crate) struct DoorCall<'a> {
     pub(crate) source: &'static str,
 }
 
-impl<'a> DoorCall<'a> {
+impl<'a> EnqueueParams<'a> {
     pub(crate) fn of(new: &'a NewJob) -> Result<Self> {
         let options = &new.options;
         Ok(Self {

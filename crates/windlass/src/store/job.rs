@@ -1,113 +1,16 @@
-//! Operations on existing jobs: settlements, progress, cancel, retry and purge.
+//! Operations on existing jobs: progress, cancel, retry and purge.
 
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
-use super::database::{Database, Session, Statement, query_unnamed};
-use super::param::JsonText;
+use super::bulk::Found;
+use super::database::{Database, Session, Statement};
 use crate::error::Result;
 use crate::model::actor::Actor;
 use crate::model::job::claimed::Fence;
 
 pub(crate) const STATEMENTS: &[&Statement] =
-    &[&SETTLE, &SETTLE_FREE, &PROGRESS, &CANCEL, &CANCEL_AS, &RETRY, &RETRY_AS, &PURGE, &PURGE_SUBJECT];
-
-/// The end of one attempt, ready to be written: its fence and the decision, in the format of the statement.
-#[derive(Debug, Clone)]
-pub(crate) struct SettleEntry {
-    pub(crate) fence: Fence,
-    pub(crate) ran_ms: Option<i32>,
-    /// `None` means a plain success.
-    pub(crate) detail: Option<String>,
-    /// Whether other jobs are enqueued with it, which may be refused, or have to wait for a transaction of its tenant.
-    pub(crate) has_chain: bool,
-}
-
-/// Positions, from 0, of the ends that took effect, of those among them that a cancel request overruled, and of those
-/// that must be written again because another transaction has locked their jobs.
-#[derive(Debug, Default)]
-pub(crate) struct Settled {
-    pub(crate) settled: Vec<usize>,
-    pub(crate) overruled: Vec<usize>,
-    pub(crate) busy: Vec<usize>,
-}
-
-impl Settled {
-    /// From the columns of the statement, which count from 1.
-    pub(crate) fn of(settled: Option<Vec<i32>>, overruled: Option<Vec<i32>>) -> Self {
-        let positions = |ords: Option<Vec<i32>>| {
-            ords.unwrap_or_default().into_iter().filter_map(|ord| usize::try_from(ord - 1).ok()).collect()
-        };
-        Self { settled: positions(settled), overruled: positions(overruled), busy: Vec::new() }
-    }
-}
-
-const SETTLE_TYPES: &[Type] = &[
-    Type::UUID_ARRAY,
-    Type::UUID_ARRAY,
-    Type::INT4_ARRAY,
-    Type::UUID_ARRAY,
-    Type::INT4_ARRAY,
-    Type::JSONB_ARRAY,
-];
-
-pub(crate) static SETTLE: Statement = Statement {
-    text: "select settled, overruled from windlass.settle($1, $2, $3, $4, $5, $6)",
-    types: SETTLE_TYPES,
-};
-
-static SETTLE_FREE: Statement = Statement {
-    text: "select settled, overruled, busy from windlass.settle($1, $2, $3, $4, $5, $6, null, true)",
-    types: SETTLE_TYPES,
-};
-
-/// Does not wait for open transactions: see `settle.sql`. Endings should be sorted by (tenant, job): their rows are
-/// locked in this order.
-pub(crate) async fn settle(session: &Session, endings: &[SettleEntry]) -> Result<Settled> {
-    let columns = SettleColumns::of(endings);
-    let rows = session.query(&SETTLE_FREE, &columns.params()).await?;
-    Ok(Settled { busy: positions(&rows[0], 2), ..read_settled(&rows[0]) })
-}
-
-/// The same inside the caller's own transaction, which waits for locks on the job.
-pub(crate) async fn settle_in<C: tokio_postgres::GenericClient + Sync>(
-    client: &C,
-    ending: &SettleEntry,
-) -> Result<Settled> {
-    let columns = SettleColumns::of(std::slice::from_ref(ending));
-    let rows = query_unnamed(client, &SETTLE, &columns.params()).await?;
-    Ok(read_settled(&rows[0]))
-}
-
-struct SettleColumns<'a> {
-    fences: FenceColumns,
-    ran_ms: Vec<Option<i32>>,
-    details: Vec<Option<JsonText<'a>>>,
-}
-
-impl<'a> SettleColumns<'a> {
-    fn of(endings: &'a [SettleEntry]) -> Self {
-        Self {
-            fences: FenceColumns::of(endings.iter().map(|ending| &ending.fence)),
-            ran_ms: endings.iter().map(|ending| ending.ran_ms).collect(),
-            details: endings.iter().map(|ending| ending.detail.as_deref().map(JsonText)).collect(),
-        }
-    }
-
-    fn params(&self) -> [&(dyn ToSql + Sync); 6] {
-        let fences = &self.fences;
-        [&fences.tenants, &fences.jobs, &fences.attempts, &fences.tokens, &self.ran_ms, &self.details]
-    }
-}
-
-pub(crate) fn read_settled(row: &tokio_postgres::Row) -> Settled {
-    Settled::of(row.get(0), row.get(1))
-}
-
-fn positions(row: &tokio_postgres::Row, column: usize) -> Vec<usize> {
-    let ords: Option<Vec<i32>> = row.get(column);
-    ords.unwrap_or_default().into_iter().filter_map(|ord| usize::try_from(ord - 1).ok()).collect()
-}
+    &[&PROGRESS, &CANCEL, &CANCEL_AS, &RETRY, &RETRY_AS, &PURGE, &PURGE_SUBJECT];
 
 /// Fences as columns for statements.
 #[derive(Default)]
@@ -218,11 +121,14 @@ fn read_retried(rows: &[tokio_postgres::Row]) -> Result<(String, Option<Uuid>)> 
     rows.first().map(|row| (row.get(0), row.get(1))).ok_or_else(crate::error::Error::unanswered)
 }
 
-static PURGE: Statement =
-    Statement { text: "select windlass.purge($1, $2)", types: &[Type::UUID, Type::UUID_ARRAY] };
+static PURGE: Statement = Statement {
+    text: "select windlass.purge($1, $2, false, $3)",
+    types: &[Type::UUID, Type::UUID_ARRAY, Type::JSONB],
+};
 
-pub(crate) async fn purge(session: &Session, tenant: Uuid, jobs: &[Uuid]) -> Result<i32> {
-    Ok(session.query(&PURGE, &[&tenant, &jobs]).await?[0].get(0))
+/// Inside a caller's transaction; writes the audit row.
+pub(crate) async fn purge(session: &Session, found: &Found<'_>) -> Result<i32> {
+    Ok(session.query(&PURGE, &[&found.tenant, &found.jobs, &found.filter]).await?[0].get(0))
 }
 
 static PURGE_SUBJECT: Statement = Statement {

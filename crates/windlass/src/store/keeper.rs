@@ -5,8 +5,9 @@ use std::time::Duration;
 use tokio_postgres::types::Type;
 
 use super::database::{Database, Statement};
-use super::job::{FenceColumns, Settled, read_settled};
+use super::job::FenceColumns;
 use super::param::JsonText;
+use super::settle::{Settled, read_settled};
 use super::worker::millis;
 use crate::error::Result;
 use crate::model::job::claimed::Fence;

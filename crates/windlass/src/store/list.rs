@@ -183,7 +183,7 @@ static PICK_TAGGED: Statement = Statement {
 static PICK_QUEUED: Statement =
     Statement { text: include_str!("sql/job/pick_queued.sql"), types: pick_types![INT8] };
 static PICK_RUNNING: Statement =
-    Statement { text: include_str!("sql/job/pick_running.sql"), types: pick_types![BOOL] };
+    Statement { text: include_str!("sql/job/pick_running.sql"), types: pick_types![INT8, BOOL] };
 static PICK_DEFERRED: Statement =
     Statement { text: include_str!("sql/job/pick_deferred.sql"), types: pick_types![] };
 static PICK_BLOCKED: Statement =
@@ -193,7 +193,7 @@ static PICK_FINISHED: Statement =
 
 static PICK_HELD: Statement = Statement {
     text: include_str!("sql/job/pick_held.sql"),
-    types: &[Type::UUID, Type::UUID, Type::UUID, Type::INT8, Type::TEXT, Type::BOOL],
+    types: &[Type::UUID, Type::UUID, Type::UUID, Type::INT8, Type::TEXT, Type::INT8, Type::BOOL],
 };
 
 pub(super) async fn pick(session: &Session, filter: &Filter) -> Result<Picked> {
@@ -203,14 +203,14 @@ pub(super) async fn pick(session: &Session, filter: &Filter) -> Result<Picked> {
     }
     let (from, below) = (filter.lowest_id(), filter.highest_id());
     let limit = i64::from(filter.limit) + i64::from(filter.offset);
+    let below_place = filter.highest_place();
     if let Some(worker) = &filter.held_by {
-        let skips = &filter.without_cancel_requested;
-        let rows = session.query(&PICK_HELD, &[&filter.tenant, &below, &from, &limit, worker, skips]).await?;
-        return Ok(picked(&rows, filter));
+        let params: [&(dyn ToSql + Sync); 7] =
+            [&filter.tenant, &below, &from, &limit, worker, &below_place, &filter.without_cancel_requested];
+        return Ok(picked(&session.query(&PICK_HELD, &params).await?, filter));
     }
     let source = filter.source.map(crate::model::new_job::Source::code);
     let state = filter.state.map(State::code);
-    let below_place = filter.highest_place();
     let mut params: Vec<&(dyn ToSql + Sync)> = vec![
         &filter.tenant,
         &below,
@@ -253,6 +253,7 @@ pub(super) async fn pick(session: &Session, filter: &Filter) -> Result<Picked> {
             &PICK_QUEUED
         }
         Some(State::Running) => {
+            params.push(&below_place);
             params.push(&filter.without_cancel_requested);
             &PICK_RUNNING
         }

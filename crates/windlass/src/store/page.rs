@@ -44,7 +44,7 @@ pub(super) struct Picked {
     pub(super) next: Option<Uuid>,
 }
 
-/// Skips the offset. Queued jobs have their position in the queue.
+/// Skips the offset. Queued and running jobs have their position.
 pub(super) fn picked(rows: &[Row], filter: &Filter) -> Picked {
     let behind = |row: &Row| if row.len() > 1 { Filter::after_place(row.get(1)) } else { row.get(0) };
     let whole = usize::from(filter.limit) + usize::from(filter.offset);

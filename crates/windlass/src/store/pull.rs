@@ -10,9 +10,10 @@ use uuid::Uuid;
 
 use super::bounded::PAGE_BYTES;
 use super::database::{Database, Rows, Session, Statement};
-use super::job::{FenceColumns, Settled, read_settled};
+use super::job::FenceColumns;
 use super::keeper::LostJob;
 use super::param::{JsonOut, JsonText};
+use super::settle::{Settled, read_settled};
 use super::worker::{self, ActiveLane, Claimant, LOOK_LIMIT, Wanted, WorkerRegistration, millis};
 use crate::error::Result;
 use crate::model::job::claimed::{Claimed, Fence};
@@ -258,6 +259,7 @@ pub(crate) async fn held(db: &Database, fence: &Fence) -> Result<Option<(Claimed
     Ok(rows.first().map(|row| {
         let claimed = Claimed {
             fence: *fence,
+            place: None,
             definition_key: row.get::<_, &str>(0).into(),
             payload: row.get::<_, JsonOut<'_>>(8).0.to_owned(),
             queued_ms: 0,

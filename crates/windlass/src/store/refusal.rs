@@ -60,7 +60,9 @@ impl Refusal<'_> {
                 Error::TooManyLanes { field: self.column.unwrap_or("queue").to_owned(), message: message() }
             }
             "WL015" => Error::TooManyTriggers { most: detail() },
-            "WL011" => Error::Changed { what: "definition" },
+            "WL011" => {
+                Error::Changed { what: if self.detail == Some("token") { "token" } else { "definition" } }
+            }
             "WL017" => Error::Taken { what: "the job id" },
             "WL016" => Error::Locked { what: detail() },
             "WL021" => Error::Isolation { message: message() },

@@ -8,8 +8,7 @@ use super::param::read_json;
 use crate::error::Result;
 use crate::model::record::{LegalHold, PurgeWait, RetentionProgress, RetentionRule};
 
-pub(crate) const STATEMENTS: &[&Statement] =
-    &[&SET, &WROTE, &RULES, &PLACE, &RELEASE, &HOLDS, &WAITS, &PROGRESS];
+pub(crate) const STATEMENTS: &[&Statement] = &[&SET, &RULES, &PLACE, &RELEASE, &HOLDS, &WAITS, &PROGRESS];
 
 static SET: Statement = Statement {
     text: "select windlass.set_retention($1, $2, $3, $4, $5)",
@@ -26,17 +25,6 @@ pub(crate) async fn set(
 ) -> Result<bool> {
     let params: [&(dyn ToSql + Sync); 5] = [&tenant, &key, &status, &keep.flatten(), &keep.is_none()];
     Ok(session.query(&SET, &params).await?[0].get(0))
-}
-
-static WROTE: Statement = Statement {
-    text: "select exists (select from windlass.retention r where r.tenant_id = $1 and r.definition_key = $2 and r.status = $3 \
-           and r.xmin = pg_current_xact_id()::xid)",
-    types: &[Type::UUID, Type::TEXT, Type::TEXT],
-};
-
-/// Whether this transaction has written the rule.
-pub(crate) async fn has_written(session: &Session, tenant: Uuid, key: &str, status: &str) -> Result<bool> {
-    Ok(session.query(&WROTE, &[&tenant, &key, &status]).await?[0].get(0))
 }
 
 static RULES: Statement = Statement { text: include_str!("sql/retention/rules.sql"), types: &[Type::UUID] };

@@ -3,7 +3,7 @@
 //!
 //! Further requests of the tenant wait in a bounded queue. A request beyond that bound, or one that has waited too
 //! long, gets an error. One tenant alone can use all connections except a quarter, and so can several together: the last
-//! quarter is for tenants that hold none.
+//! quarter is for tenants that hold none. While several tenants are active, each can use a quarter.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -64,8 +64,11 @@ impl Shares {
     pub(super) fn of(connections: usize) -> Self {
         let for_others = if connections > 1 { (connections / 4).max(1) } else { 0 };
         let common = connections - for_others;
+        // Two at least, so that one stays free for heartbeats while another waits for a lock.
+        let beside_others = (connections / 4).max(2);
+        let permits = Permits::new(common, usize::MAX, Some(WAITING), PATIENCE).beside_others(beside_others);
         Self {
-            permits: Arc::new(Permits::new(common, usize::MAX, Some(WAITING), PATIENCE)),
+            permits: Arc::new(permits),
             places: Arc::new(ConnectionPlaces { common, held: Mutex::default(), freed: Notify::new() }),
         }
     }
@@ -122,6 +125,12 @@ impl Drop for ConnectionPlace {
 }
 
 impl Database {
+    /// Returns how many connections the calls of one tenant may hold while it is alone, and while others are active.
+    pub(crate) fn share(&self) -> (usize, usize) {
+        let of = |shares: &Shares| (shares.permits.of_tenant(), shares.permits.of_tenant_beside_others());
+        self.shares.as_ref().map_or((usize::MAX, usize::MAX), of)
+    }
+
     /// Returns the same connections for calls of one tenant, or of no particular tenant.
     pub(crate) fn of_tenant(&self, tenant: Option<Uuid>) -> Self {
         let mut same = self.clone();

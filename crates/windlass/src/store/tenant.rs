@@ -1,5 +1,7 @@
 //! Tenants in the database, and the database's clock.
 
+use std::time::Instant;
+
 use jiff::Timestamp;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -10,7 +12,7 @@ use crate::error::Result;
 use crate::model::tenant::Tenant;
 
 pub(crate) const STATEMENTS: &[&Statement] =
-    &[&ENSURE, &BY_SLUG, &PURGE, &CLOCK, &VERSION, &PAUSE, &PAUSED, &IS_APPLICATION];
+    &[&ENSURE, &BY_SLUG, &PURGE, &CLOCK, &VERSION, &PAUSE, &IS_APPLICATION];
 
 static ENSURE: Statement = Statement {
     text: "select windlass.ensure_tenant($1, $2, $3)",
@@ -41,15 +43,9 @@ pub(crate) async fn purge(session: &Session, tenant: Uuid, most: i32) -> Result<
 static PAUSE: Statement =
     Statement { text: "select windlass.set_paused($1, $2)", types: &[Type::TEXT, Type::BOOL] };
 
-static PAUSED: Statement = Statement {
-    text: "select exists (select from windlass.queues q where q.name = $1 and q.xmin = pg_current_xact_id()::xid)",
-    types: &[Type::TEXT],
-};
-
-/// Returns whether that changed it: whether this transaction has written its row.
-pub(crate) async fn set_paused(session: &Session, queue: &str, paused: bool) -> Result<bool> {
+pub(crate) async fn set_paused(session: &Session, queue: &str, paused: bool) -> Result<()> {
     session.query(&PAUSE, &[&queue, &paused]).await?;
-    Ok(session.query(&PAUSED, &[&queue]).await?[0].get(0))
+    Ok(())
 }
 
 static CLOCK: Statement = Statement { text: "select clock_timestamp()", types: &[] };
@@ -74,10 +70,9 @@ pub(crate) async fn server_version(session: &Session) -> Result<i32> {
     Ok(session.query(&VERSION, &[]).await?[0].get(0))
 }
 
-/// Returns the database's clock minus the local one, in milliseconds, accurate to half a round trip.
-pub(crate) async fn clock_offset(session: &Session) -> Result<i64> {
-    let before = Timestamp::now();
+/// Returns the database's clock in milliseconds, and when it was read, accurate to half a round trip.
+pub(crate) async fn clock(session: &Session) -> Result<(i64, Instant)> {
+    let before = Instant::now();
     let theirs = now(session).await?;
-    let after = Timestamp::now();
-    Ok(theirs.as_millisecond() - (before.as_millisecond() + after.as_millisecond()) / 2)
+    Ok((theirs.as_millisecond(), before + before.elapsed() / 2))
 }

@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio_postgres::Row;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
 use super::act::identify;
@@ -11,7 +11,7 @@ use super::database::{Database, Session, Statement};
 use crate::error::{Error, Result};
 use crate::model::token::{KnownToken, NewToken, Token};
 
-pub(crate) const STATEMENTS: &[&Statement] = &[&FIND, &CREATE, &LIST, &REVOKE, &RETIRE];
+pub(crate) const STATEMENTS: &[&Statement] = &[&FIND, &CREATE, &LIST, &REVOKE, &ROTATE];
 
 static FIND: Statement =
     Statement { text: "select windlass.find_token($1, $2)", types: &[Type::TEXT, Type::BYTEA] };
@@ -27,9 +27,12 @@ static CREATE: Statement = Statement {
 
 /// The creator is unknown if it has lost access.
 pub(crate) async fn create(session: &Session, tenant: Uuid, token: &NewToken, hash: &[u8]) -> Result<Token> {
-    let fields = serde_json::to_value(token).map_err(|error| Error::refused("token", error.to_string()))?;
-    optional(&session.query(&CREATE, &[&tenant, &fields, &hash]).await?)?
+    optional(&session.query(&CREATE, &[&tenant, &fields_of(token)?, &hash]).await?)?
         .ok_or(Error::Unknown { what: "creator" })
+}
+
+fn fields_of(token: &NewToken) -> Result<Value> {
+    serde_json::to_value(token).map_err(|error| Error::refused("token", error.to_string()))
 }
 
 static LIST: Statement =
@@ -46,19 +49,23 @@ pub(crate) async fn revoke(session: &Session, tenant: Uuid, id: &str) -> Result<
     optional(&session.query(&REVOKE, &[&tenant, &id]).await?)
 }
 
-static RETIRE: Statement = Statement {
-    text: "select windlass.retire_token($1, $2, $3, $4)",
-    types: &[Type::UUID, Type::TEXT, Type::TEXT, Type::INT4],
+static ROTATE: Statement = Statement {
+    text: "select windlass.rotate_token($1, $2, $3, $4, $5)",
+    types: &[Type::UUID, Type::TEXT, Type::INT4, Type::JSONB, Type::BYTEA],
 };
 
-pub(crate) async fn retire(
+/// Returns the successor. The creator is unknown if it has lost access; an old token that cannot be replaced is
+/// [`Error::Changed`].
+pub(crate) async fn rotate(
     session: &Session,
-    tenant: Uuid,
-    id: &str,
-    successor: &str,
+    old: &Token,
     overlap_seconds: i32,
-) -> Result<Option<Token>> {
-    optional(&session.query(&RETIRE, &[&tenant, &id, &successor, &overlap_seconds]).await?)
+    new: &NewToken,
+    hash: &[u8],
+) -> Result<Token> {
+    let params: [&(dyn ToSql + Sync); 5] =
+        [&old.tenant_id, &old.id, &overlap_seconds, &fields_of(new)?, &hash];
+    optional(&session.query(&ROTATE, &params).await?)?.ok_or(Error::Unknown { what: "creator" })
 }
 
 /// Reads the JSON of the one row, if it has any.

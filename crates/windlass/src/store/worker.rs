@@ -11,13 +11,12 @@ use uuid::Uuid;
 use super::database::{Database, Session, Statement};
 use super::param::{JsonOut, JsonText};
 use crate::error::Result;
-use crate::model::job::claimed::{Claimed, Fence};
+use crate::model::job::claimed::{BlockPlace, Claimed, Fence};
 use crate::model::job::settle::Budget;
 use crate::model::record::CapableWorker;
 
-pub(crate) const STATEMENTS: &[&Statement] = &[
-    &REGISTER, &HEARTBEAT, &STOP, &DRAIN, &DRAINED, &KNOWING, &WAITING, &LANES, &WITH_WORK, &CLAIM, &UNCLAIM,
-];
+pub(crate) const STATEMENTS: &[&Statement] =
+    &[&REGISTER, &HEARTBEAT, &STOP, &DRAIN, &KNOWING, &WAITING, &LANES, &WITH_WORK, &CLAIM, &UNCLAIM];
 
 /// The registration of a worker.
 #[derive(Debug, Clone)]
@@ -87,20 +86,9 @@ pub(crate) async fn stop(db: &Database, worker: i32) -> Result<()> {
 static DRAIN: Statement =
     Statement { text: "select windlass.set_draining($1, $2)", types: &[Type::TEXT, Type::BOOL] };
 
-static DRAINED: Statement = Statement {
-    text: "select exists (select from windlass.job_workers w where w.worker_id = $1 and w.xmin = pg_current_xact_id()::xid)",
-    types: &[Type::TEXT],
-};
-
-/// Returns whether that changed it: whether this transaction has written its row. None if there is no such worker.
-pub(crate) async fn set_draining(
-    session: &Session,
-    worker_id: &str,
-    is_draining: bool,
-) -> Result<Option<bool>> {
-    let is_found: bool = session.query(&DRAIN, &[&worker_id, &is_draining]).await?[0].get(0);
-    let is_changed = session.query(&DRAINED, &[&worker_id]).await?[0].get(0);
-    Ok(is_found.then_some(is_changed))
+/// Returns whether there is such a worker.
+pub(crate) async fn set_draining(session: &Session, worker_id: &str, is_draining: bool) -> Result<bool> {
+    Ok(session.query(&DRAIN, &[&worker_id, &is_draining]).await?[0].get(0))
 }
 
 static KNOWING: Statement = Statement { text: include_str!("sql/worker/knowing.sql"), types: &[Type::TEXT] };
@@ -213,7 +201,8 @@ pub(crate) async fn claim(
         .iter()
         .filter_map(|row| {
             let lane: i32 = row.get(2);
-            Some((lane, row.get(3), claimed(row, keys.get(&lane)?, token)))
+            let place = BlockPlace { lane, block: row.get(13), position: row.get(14) };
+            Some((lane, row.get(3), Claimed { place: Some(place), ..claimed(row, keys.get(&lane)?, token) }))
         })
         .collect())
 }
@@ -234,11 +223,12 @@ pub(crate) fn millis(ms: i64) -> Duration {
     Duration::from_millis(u64::try_from(ms).unwrap_or(0))
 }
 
-/// Reads a claimed job from the first columns of every claim, in the order of `claim.sql`.
+/// Reads a claimed job, without its place, from the first columns of every claim, in the order of `claim.sql`.
 pub(super) fn claimed(row: &Row, definition_key: &Arc<str>, token: Uuid) -> Claimed {
     let attempt = row.get(4);
     Claimed {
         fence: Fence { tenant: row.get(0), job: row.get(1), attempt, token },
+        place: None,
         definition_key: definition_key.clone(),
         payload: row.get::<_, JsonOut<'_>>(9).0.to_owned(),
         queued_ms: row.get(10),

@@ -136,6 +136,7 @@ impl<A: JobArgs> TestAttempt<A> {
         let attempt = self.attempt.unwrap_or(i32::from(self.failures) + 1);
         let claimed = Claimed {
             fence: Fence { tenant: self.tenant, job: Uuid::now_v7(), attempt, token: Uuid::new_v4() },
+            place: None,
             definition_key: A::KEY.into(),
             payload: payload.to_owned(),
             queued_ms: 0,

@@ -50,7 +50,15 @@ pub fn is_secret_key(name: &str) -> bool {
     keys::is_secret_by(name, &[])
 }
 
-/// A payload as it is shown, with the rules of all definitions: the strings under secret names are replaced.
+/// Whether numbers are hidden too at this place of a payload, given by its names.
+pub(crate) fn hides_numbers(names: &[String]) -> bool {
+    let last = names.len().saturating_sub(1);
+    let hides =
+        |(place, name): (usize, &String)| is_secret_key(name) && !(place == last && keys::is_count(name));
+    names.iter().enumerate().any(hides)
+}
+
+/// A payload as it is shown, with the rules of all definitions: the strings and numbers under secret names are replaced.
 pub fn payload(value: &Value) -> Value {
     keys::payload(value, &[])
 }
@@ -174,7 +182,7 @@ impl Redactor {
         Cow::Owned(String::from_utf8_lossy(&second).into_owned())
     }
 
-    /// Redacts a JSON value, in names and strings. A secret number is found only by its name.
+    /// Redacts a JSON value, in names, strings and numbers. A number that contains a secret is replaced as a whole.
     pub fn json(&self, value: &Value) -> Value {
         if self.is_empty() {
             return value.clone();
@@ -190,6 +198,7 @@ impl Redactor {
                     members.iter().map(|(name, value)| (self.text(name).into_owned(), self.json(value)));
                 Value::Object(members.collect::<Map<String, Value>>())
             }
+            Value::Number(number) if self.finds_in(&number.to_string()) => Value::from(PLACEHOLDER),
             Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
         }
     }

@@ -19,7 +19,8 @@ use crate::model::definition::Policies;
 use crate::model::job::claimed::{Claimed, Fence};
 use crate::model::log::LogStream;
 use crate::store;
-use crate::store::job::{Report, SettleEntry, Settled};
+use crate::store::job::Report;
+use crate::store::settle::{SettleEntry, Settled};
 use crate::text;
 use crate::text::redact::Redactor;
 
@@ -190,7 +191,7 @@ impl Context {
             percent: percent.is_finite().then(|| percent.clamp(0.0, 100.0)),
             message: Some(text::storable(self.redactor().text(message).as_bytes(), MESSAGE_BYTES)),
         };
-        self.progress.tell(report);
+        self.progress.set(report);
     }
 
     /// Adds a line to the log of this run, see [`crate::Queue::follow_log`]. If it is large, only its end is kept.
@@ -243,7 +244,7 @@ impl Context {
         done: Done,
     ) -> Result<Completion> {
         let ending = self.prepare_completion(done).await?;
-        let settled = store::job::settle_in(client, &ending).await?;
+        let settled = store::settle::settle_in(client, &ending).await?;
         Ok(Self::completion(&settled))
     }
 

@@ -28,16 +28,18 @@ impl HandOver {
         Self { database, endpoints: Mutex::default() }
     }
 
-    /// Hands the attempt over. It is not an error if it has already ended: its endpoint was faster.
+    /// Hands the attempt over. It is not an error if it has already ended: its endpoint was faster. While an open
+    /// transaction of the application holds the job, it is tried again without a limit: the endpoint works on it.
     pub(crate) async fn give(&self, claimed: &Claimed, lease: Duration) -> Result<()> {
         let seconds = i32::try_from(lease.as_secs().clamp(1, 86_400)).unwrap_or(86_400);
         let mut tries = 0;
         loop {
             match self.give_once(claimed, seconds).await {
+                Err(error) if error.is_lock_timeout() => pause().await,
                 Err(error) if error.is_transient() && tries < TRIES => {
                     telemetry::database_error("hand_over", &error);
                     tries += 1;
-                    tokio::time::sleep(Duration::from_millis(200).mul_f64(0.5 + rand::random::<f64>())).await;
+                    pause().await;
                 }
                 result => return result.map(drop),
             }
@@ -66,4 +68,8 @@ impl HandOver {
         self.endpoints.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), worker);
         Ok(worker)
     }
+}
+
+async fn pause() {
+    tokio::time::sleep(Duration::from_millis(200).mul_f64(0.5 + rand::random::<f64>())).await;
 }

@@ -138,11 +138,7 @@ async fn all_stopped(jobs: &[Context]) {
 }
 
 fn stopped(job: &Context) -> RunResult {
-    match job.switch.reason() {
-        Some(Stop::Canceled) => RunResult::of(Outcome::Canceled, "canceled; the request was aborted"),
-        Some(Stop::LeaseLost) => RunResult::of(Outcome::Released, "the worker lost its lease"),
-        Some(Stop::Shutdown) | None => RunResult::of(Outcome::Released, "the worker shut down"),
-    }
+    RunResult::stopped(job.switch.reason().unwrap_or(Stop::Shutdown))
 }
 
 impl std::fmt::Debug for HttpKind {

@@ -1,5 +1,5 @@
 //! How far ahead of its runs a worker may claim: as many jobs as it will start until another claim could return. Short
-//! jobs then have their successor at hand; long ones are left to a worker with a free slot.
+//! jobs then have the next job already claimed; long ones are left to a worker with a free slot.
 
 use std::time::{Duration, Instant};
 

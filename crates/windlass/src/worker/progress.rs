@@ -49,7 +49,7 @@ impl ProgressSink {
         }
     }
 
-    pub(crate) fn tell(&self, report: Report) {
+    pub(crate) fn set(&self, report: Report) {
         self.is_used.store(true, Ordering::Release);
         let last = LastReport { report, is_written: false };
         self.said.lock().unwrap_or_else(PoisonError::into_inner).insert(last.report.fence, last);

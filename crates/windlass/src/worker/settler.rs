@@ -21,7 +21,7 @@ use crate::model::job::claimed::Claimed;
 use crate::model::job::state::{AttemptOutcome, MovedBy, State};
 use crate::store;
 use crate::store::database::{Database, Session};
-use crate::store::job::SettleEntry;
+use crate::store::settle::SettleEntry;
 use crate::telemetry::{self, Events, Meters, Transition};
 
 /// The maximum number of ends per statement. Larger batches do not increase the throughput and lock their rows for
@@ -103,7 +103,6 @@ impl Settler {
                     }
                 }
             }
-            batch.sort_unstable_by_key(|one| (one.claimed.fence.tenant, one.claimed.fence.job));
             let mut slots: Vec<Slot> = batch.iter().map(|one| one.slot).collect();
             aside.take_with_its_tenant(&mut batch);
             let mut rest = &batch[..];
@@ -128,7 +127,7 @@ impl Settler {
         match self.insist(session, &endings).await {
             Some(Ok(settled)) => {
                 aside.put(settled.busy.iter().map(|&position| batch[position].clone()));
-                self.tell(batch, &settled);
+                self.report(batch, &settled);
             }
             Some(Err(error)) if error.is_lock_timeout() && batch.iter().any(UnsettledAttempt::has_chain) => {
                 // A chained job of one of them waits for a transaction; each may, so each is tried separately.
@@ -187,7 +186,7 @@ impl Settler {
         &self,
         session: &mut Option<Session>,
         endings: &[SettleEntry],
-    ) -> Option<Result<store::job::Settled>> {
+    ) -> Option<Result<store::settle::Settled>> {
         let mut pause = Duration::from_millis(20);
         loop {
             let result = async {
@@ -195,8 +194,8 @@ impl Settler {
                     *session = Some(self.database.session().await?.patient_for(self.patience));
                 }
                 match session {
-                    Some(session) => store::job::settle(session, endings).await,
-                    None => Ok(store::job::Settled::default()),
+                    Some(session) => store::settle::settle(session, endings).await,
+                    None => Ok(store::settle::Settled::default()),
                 }
             }
             .await;
@@ -217,13 +216,13 @@ impl Settler {
         }
     }
 
-    fn tell(&self, batch: &[UnsettledAttempt], result: &store::job::Settled) {
+    fn report(&self, batch: &[UnsettledAttempt], result: &store::settle::Settled) {
         metrics::histogram!("windlass_settle_batch_size").record(batch.len() as f64);
         let mut is_settled = vec![false; batch.len()];
         for &position in &result.settled {
             is_settled[position] = true;
         }
-        let is_heard = self.events.is_heard();
+        let has_subscribers = self.events.has_subscribers();
         for (position, one) in batch.iter().enumerate() {
             if result.busy.contains(&position) {
                 continue;
@@ -246,8 +245,8 @@ impl Settler {
             one.meters.attempt(outcome);
             one.meters.moved(outcome, next);
             one.meters.run_seconds.record(one.ran.as_secs_f64());
-            if is_heard {
-                self.events.tell(Transition {
+            if has_subscribers {
+                self.events.send(Transition {
                     tenant_id: one.claimed.fence.tenant,
                     job_id: one.claimed.fence.job,
                     definition_key: one.claimed.definition_key.clone(),
@@ -288,7 +287,7 @@ async fn keep_trying(database: Database, ending: SettleEntry, give_up: Cancellat
         }
         let Ok(session) = database.session().await else { continue };
         let session = session.patient_for(EVERY);
-        let result = store::job::settle(&session, std::slice::from_ref(&ending)).await;
+        let result = store::settle::settle(&session, std::slice::from_ref(&ending)).await;
         if result.is_ok_and(|settled| settled.busy.is_empty()) {
             return;
         }

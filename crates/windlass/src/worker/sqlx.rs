@@ -23,9 +23,9 @@ macro_rules! adapter {
             use crate::attempt::done::Done;
             use crate::error::{Error, Result};
             use crate::model::new_job::{AsJob, Enqueued};
-            use crate::store::enqueue::{DOOR, DoorCall, enqueued};
-            use crate::store::job::{SETTLE, Settled};
+            use crate::store::enqueue::{ENQUEUE, EnqueueParams, enqueued};
             use crate::store::refusal::Refusal;
+            use crate::store::settle::{BY_ID, Settled};
             use crate::worker::context::{Completion, Context};
             use crate::worker::sqlx::{
                 JSONB, JSONB_ARRAY, POSTGRES_EPOCH_MICROSECONDS, TIMESTAMPTZ, array_of_jsonb,
@@ -40,9 +40,9 @@ macro_rules! adapter {
                 J: AsJob + Sync + ?Sized,
             {
                 let job = job.as_job();
-                let call = DoorCall::of(&job)?;
+                let call = EnqueueParams::of(&job)?;
                 let options = &job.options;
-                let row = $sqlx::query(DOOR.text)
+                let row = $sqlx::query(ENQUEUE.text)
                     .bind(&job.definition_key)
                     .bind(Json(call.payload.0.to_owned()))
                     .bind(options.tenant)
@@ -89,7 +89,7 @@ macro_rules! adapter {
             ) -> Result<Completion> {
                 let ending = job.prepare_completion(done).await?;
                 let fence = &ending.fence;
-                let row = $sqlx::query(SETTLE.text)
+                let row = $sqlx::query(BY_ID.text)
                     .bind(vec![fence.tenant])
                     .bind(vec![fence.job])
                     .bind(vec![fence.attempt])

@@ -277,6 +277,7 @@ impl WorkerBuilder {
             redactor: self.redactor,
             events: events.clone(),
             stop_claiming: CancellationToken::new(),
+            stop_duties: CancellationToken::new(),
             stop_keeping: CancellationToken::new(),
             _wakes: wakes.clone(),
         });
@@ -324,7 +325,7 @@ impl WorkerBuilder {
         }
         if let Some(keeper) = self.keeper {
             let keeper = Keeper::new(self.queue.clone(), keeper).woken_by(keeper_wakes);
-            tasks.push(tokio::spawn(keeper.run(shared.stop_claiming.clone())));
+            tasks.push(tokio::spawn(keeper.run(shared.stop_duties.clone())));
         }
         Ok(Worker {
             shared,
@@ -370,7 +371,7 @@ async fn refresh(shared: Arc<Shared>, database: Database) {
     const EVERY: Duration = Duration::from_secs(5);
     loop {
         tokio::select! {
-            () = shared.stop_claiming.cancelled() => return,
+            () = shared.stop_keeping.cancelled() => return,
             () = tokio::time::sleep(EVERY) => {}
         }
         metrics::gauge!("windlass_running").set(shared.running.running() as f64);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use uuid::Uuid;
 use windlass::admin::{Actor, Bulk, BulkCursor, Reach};
 use windlass::job::{Filter, State};
 use windlass::{DEFAULT_TENANT, Definition, NewJob, Queue};
@@ -44,8 +45,11 @@ async fn a_cancel_of_all_running_jobs_finds_those_that_were_not_asked_yet() {
         assert_eq!((rest.ids.len(), rest.next), (100, None), "{filter:?}");
         assert!(rest.ids.iter().all(|id| !page.ids.contains(id)));
     }
-    let ask = "update windlass.live set cancel_requested_at = now()
-        where job_id in (select job_id from windlass.live order by job_id desc limit 1000)";
+    let ask =
+        "with newest as materialized (select job_id from windlass.running order by job_id desc limit 1000)
+        update windlass.live l set cancel_requested_at = array(
+            select case when i.id in (select job_id from newest) then now() end
+              from unnest(l.ids) with ordinality i (id, ord) order by i.ord)";
     hand.client.execute(ask, &[]).await.unwrap();
     for filter in &filters {
         let rest = acting.cancelable(filter, None).await.unwrap();
@@ -85,7 +89,7 @@ async fn an_operation_on_jobs_of_several_states_continues_where_it_stopped() {
     }
     assert_eq!(changed, [1000, 40]);
     let left = "select (select count(*) from windlass.line) + (select count(*) from windlass.deferred)
-        + (select count(*) from windlass.live where cancel_requested_at is null)";
+        + (select count(*) from windlass.running where cancel_requested_at is null)";
     assert_eq!(count(&hand.client, left).await, 0);
 }
 
@@ -109,4 +113,27 @@ async fn a_retry_of_many_jobs_meets_each_of_them_once() {
     let rest = retry(first.next).await;
     assert_eq!((rest.outcomes.len(), rest.next), (20, None));
     assert!(rest.outcomes.iter().all(|one| !first.outcomes.contains(one)));
+}
+
+/// Each refused job left an open savepoint, and each later one was nested in all of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_that_are_refused_among_many_leave_no_open_subtransaction() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    queue.define(&Definition::new("held")).await.unwrap();
+    let refused = NewJob::new("held").tenant(DEFAULT_TENANT).depends_on(Uuid::new_v4());
+    let accepted = NewJob::new("held").tenant(DEFAULT_TENANT).dedupe_key("k");
+    let mut jobs = vec![refused; 20];
+    jobs.push(accepted);
+    let mut checked = Vec::new();
+    for job in &jobs {
+        checked.push(queue.check_job(job).await.unwrap());
+    }
+    let acting = queue.act(Reach::Tenant(DEFAULT_TENANT), &Actor::new("tester")).await.unwrap();
+    let results = acting.enqueue_each(&checked).await.unwrap();
+    assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);
+    let open = "select count(*) from pg_locks l join pg_stat_activity a using (pid)
+        where l.locktype = 'transactionid' and l.mode = 'ExclusiveLock' and a.datname = current_database()";
+    assert_eq!(count(&client, open).await, 1, "only that of the transaction itself");
+    acting.commit().await.unwrap();
 }

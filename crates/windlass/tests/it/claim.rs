@@ -117,13 +117,13 @@ async fn a_worker_never_holds_more_than_its_concurrency() {
         while runs.len() < 3.min(20 - done) {
             runs.push(desk.next().await);
         }
-        let held = count(&client, "select count(*) from windlass.live").await;
+        let held = count(&client, "select count(*) from windlass.running").await;
         assert!(held <= 3 && desk.is_empty(), "holds {held}");
         assert!(worker.held_jobs() <= 3);
         runs.remove(done % runs.len()).succeed();
         done += 1;
     }
-    let left = "select (select count(*) from windlass.line) + (select count(*) from windlass.live)";
+    let left = "select (select count(*) from windlass.line) + (select count(*) from windlass.running)";
     eventually("all have ended", async || count(&client, left).await == 0).await;
     worker.stop().await.unwrap();
 }
@@ -192,7 +192,7 @@ async fn concurrent_claims_never_share_a_job() {
     all.sort_unstable();
     all.dedup();
     assert_eq!(all.len(), 400, "a job was claimed twice");
-    assert_eq!(count(&hand.client, "select count(*) from windlass.live where attempt = 1").await, 400);
+    assert_eq!(count(&hand.client, "select count(*) from windlass.running where attempt = 1").await, 400);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -267,8 +267,12 @@ async fn a_job_with_one_rare_column_is_claimed_alone_and_in_a_batch() {
     ] {
         let argument =
             if column == "tags" { "array['a']".to_owned() } else { format!("'{}'", value.as_str().unwrap()) };
-        // A subject always has an id.
-        let more = if column == "subject_type" { ", subject_id => '1'" } else { "" };
+        // A subject always has both.
+        let more = match column {
+            "subject_type" => ", subject_id => '1'",
+            "subject_id" => ", subject_type => 's'",
+            _ => "",
+        };
         for others in 0..2 {
             hand.client.batch_execute("begin").await.unwrap();
             for _ in 0..others {

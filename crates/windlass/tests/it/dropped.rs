@@ -5,7 +5,9 @@ use windlass::Queue;
 use windlass_testing::{TestQueue, settings};
 
 /// a request is dropped when its client disconnects. To open a connection costs far more than the statement.
-#[tokio::test(flavor = "multi_thread")]
+///
+/// On one thread, so that no answer can arrive while a statement is polled.
+#[tokio::test]
 async fn a_statement_that_is_dropped_keeps_its_connection() {
     let queue = TestQueue::create().await;
     let url = format!(

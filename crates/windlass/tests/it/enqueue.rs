@@ -187,6 +187,7 @@ async fn values_beyond_the_limits_are_rejected_at_every_entry_point() {
         ("correlation_id", new().correlation_id("a\0b")),
         ("dedupe_key", new().dedupe_key("x".repeat(501))),
         ("tags", new().tag("x".repeat(101))),
+        ("depends_on", (0..101).fold(new(), |job, _| job.depends_on(Uuid::new_v4()))),
         ("tags", (0..21).fold(new(), |job, n| job.tag(n.to_string()))),
         ("queue", new().queue("no spaces")),
     ];

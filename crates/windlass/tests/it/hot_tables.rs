@@ -97,9 +97,9 @@ async fn connect(url: &str) -> Client {
     client
 }
 
-/// A claim writes its running rows once and deletes whole rows of the line: it updates only a row that it splits.
+/// A claim moves whole rows of the line and updates only a row that it splits; an end sets a bit or deletes a block.
 #[tokio::test(flavor = "multi_thread")]
-async fn claims_insert_running_jobs_and_update_few_rows() {
+async fn jobs_run_and_end_by_blocks() {
     const JOBS: usize = 20_000;
     let queue = TestQueue::create().await;
     queue.define(&Definition::new("count")).await.unwrap();
@@ -117,15 +117,20 @@ async fn claims_insert_running_jobs_and_update_few_rows() {
 
     // Backends report their statistics when they are idle or exit.
     let query =
-        "select l.n_tup_upd, l.n_tup_del, s.n_tup_upd from pg_stat_user_tables l, pg_stat_user_tables s
+        "select l.n_tup_ins, l.n_tup_upd, l.n_tup_del, s.n_tup_upd from pg_stat_user_tables l, pg_stat_user_tables s
                   where l.relid = 'windlass.live'::regclass and s.relid = 'windlass.line'::regclass";
-    let (mut running, mut ended, mut cut): (i64, i64, i64) = (0, 0, 0);
+    let (mut blocks, mut reduced, mut ended, mut cut): (i64, i64, i64, i64) = (0, 0, 0, 0);
     eventually("the statistics have arrived", async || {
         let row = client.query_one(query, &[]).await.unwrap();
-        (running, ended, cut) = (row.get(0), row.get(1), row.get(2));
-        ended >= JOBS as i64
+        (blocks, reduced, ended, cut) = (row.get(0), row.get(1), row.get(2), row.get(3));
+        blocks > 0 && ended == blocks && cut + 20 * 16 >= blocks
     })
     .await;
-    assert_eq!(running, 0, "running rows that were updated");
-    assert!(cut <= JOBS as i64 / 10, "{cut} rows of the line were split for {JOBS} jobs");
+    let jobs = JOBS as i64;
+    assert!(blocks <= jobs / 8, "{blocks} blocks for {jobs} jobs");
+    assert!(
+        blocks + reduced <= jobs / 2,
+        "{blocks} blocks were written and {reduced} updated for {jobs} jobs"
+    );
+    assert!(cut <= jobs / 10, "{cut} rows of the line were split for {jobs} jobs");
 }

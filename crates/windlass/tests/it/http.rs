@@ -111,6 +111,28 @@ async fn a_response_retries_snoozes_or_fails_the_job_by_status() {
     worker.stop().await.unwrap();
 }
 
+/// Longer than a day is a day, however it is written.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_waits_a_day_if_the_endpoint_asks_for_more() {
+    let server = Server::start(|request: &Request| {
+        let payload = &request.json()["payload"];
+        Reply::json(503, &json!({})).header("retry-after", payload.as_str().unwrap())
+    })
+    .await;
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let worker = start(&queue, "called", &endpoint(&server, "/")).await;
+    for asked in ["99999999999999999999999999", "90000", "Fri, 31 Dec 9999 23:59:59 GMT"] {
+        let new = NewJob::new("called").payload(&asked).max_attempts(1);
+        let id = queue.enqueue(&new).await.unwrap().id;
+        eventually("the attempt ends", async || attempts(&client, id).await == ["snoozed"]).await;
+        let later = "select count(*) from windlass.jobs where id = $1 and status = 'scheduled'
+            and scheduled_for between now() + interval '23 hours' and now() + interval '24 hours'";
+        assert_eq!(client.query_one(later, &[&id]).await.unwrap().get::<_, i64>(0), 1, "{asked}");
+    }
+    worker.stop().await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn next_jobs_in_the_body_are_enqueued_with_the_success() {
     let server = Server::start(|_| {
@@ -319,5 +341,49 @@ async fn a_secret_in_the_response_is_not_stored() {
         server.requests().iter().all(|request| request.header("authorization") == "Bearer sesame-open-7731")
     );
     assert!(!crate::support::everything(&client).await.contains("sesame"));
+    worker.stop().await.unwrap();
+}
+
+/// Panics when the worker reports that a hand-over failed.
+struct PanickingLog;
+
+impl std::io::Write for PanickingLog {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        assert!(!String::from_utf8_lossy(line).contains("hand_over"), "as the test requires");
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The slot of a job that was handed over was freed again with those of its batch.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panic_after_a_hand_over_frees_each_slot_once() {
+    let server = Server::start(|request: &Request| {
+        let accepted = |job: &Value| json!({"id": job["id"], "accepted": true});
+        let outcomes: Vec<Value> = request.json()["jobs"].as_array().unwrap().iter().map(accepted).collect();
+        Reply::json(200, &json!({"outcomes": outcomes}))
+    })
+    .await;
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    queue.define(&Definition::new("tag")).await.unwrap();
+    let fail_second = "create function public.fail_second() returns trigger language plpgsql as $$ begin
+          if exists (select from windlass.pull_lease) then raise exception 'again' using errcode = '40001'; end if;
+          return new;
+        end $$;
+        create trigger fail_second before insert on windlass.pull_lease for each row execute function public.fail_second()";
+    client.batch_execute(fail_second).await.unwrap();
+    queue.enqueue_many(&vec![NewJob::new("tag").max_attempts(1); 2]).await.unwrap();
+    let log = tracing_subscriber::fmt().with_writer(|| PanickingLog).finish();
+    tracing::subscriber::set_global_default(log).unwrap();
+    let endpoint = endpoint(&server, "/").batch(2);
+    let worker = worker(&queue).http("tag", &endpoint).unwrap().start().await.unwrap();
+    let broken = "select count(*) from windlass.jobs where status = 'dead_letter' and last_error like 'the worker panicked%'";
+    eventually("one has failed", async || count(&client, broken).await == 1).await;
+    eventually("both slots are free", async || worker.held_jobs() == 0).await;
+    assert_eq!(count(&client, "select count(*) from windlass.jobs where status = 'running'").await, 1);
     worker.stop().await.unwrap();
 }

@@ -1,6 +1,10 @@
 //! Jobs that are too late to start: the first process that finds them ends them, a claim or the keeper.
 
+use std::time::Duration;
+
 use serde_json::json;
+use tokio_postgres::Client;
+use uuid::Uuid;
 use windlass::keeper::Duty;
 use windlass::{DEFAULT_TENANT, Error};
 use windlass_testing::{TestQueue, eventually, until_waits_or_ends};
@@ -143,7 +147,7 @@ async fn a_position_without_a_body_starts_nothing() {
         hand.client.execute("delete from windlass.job where id = $1", &[&missing]).await.unwrap();
         assert_eq!(hand.claim_all().await.len(), others);
         assert_eq!(
-            count(&hand.client, &format!("select count(*) from windlass.live where job_id = '{missing}'"))
+            count(&hand.client, &format!("select count(*) from windlass.running where job_id = '{missing}'"))
                 .await,
             0
         );
@@ -219,4 +223,127 @@ async fn a_job_that_started_in_time_and_is_released_meanwhile_does_not_expire() 
     );
     assert_eq!(hand.claim_one().await.attempt, 2);
     assert_counts_are_exact(&hand.client).await;
+}
+
+/// A-343: a retry locks the dependencies of the job, which has ended and has no other row.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_fails_a_late_job_waits_for_no_open_retry_of_a_job_behind_it() {
+    for (end, is_alone) in [("commit", true), ("rollback", false)] {
+        let queue = TestQueue::create().await;
+        let hand = Hand::new(queue.client().await).await;
+        hand.define(json!({"key": "held"})).await;
+        let late = hand.enqueue(&format!("'held', ordering_key => 'k', {PAST}")).await;
+        let behind = hand.enqueue("'held', ordering_key => 'k', if_unmet => 'run'").await;
+        assert_eq!(hand.cancel(behind).await, "canceled");
+        let mut others = Vec::new();
+        if !is_alone {
+            others.push(hand.enqueue("'held'").await);
+        }
+        let application = open_retry(&queue, behind).await;
+        let claimed =
+            tokio::time::timeout(LIMIT, hand.claim_all()).await.expect("the claim waits for the retry");
+        assert_eq!(claimed.iter().map(|fence| fence.job).collect::<Vec<_>>(), others);
+        assert_eq!(status(&hand.client, late).await, "failed");
+        application.batch_execute(end).await.unwrap();
+        is_unblocked(&queue, &hand, behind, if end == "commit" { "queued" } else { "canceled" }).await;
+    }
+}
+
+/// The same for a job that ran.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_settlement_waits_for_no_open_retry_of_a_job_behind_it() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    hand.enqueue("'held', ordering_key => 'k'").await;
+    let behind = hand.enqueue("'held', ordering_key => 'k'").await;
+    assert_eq!(hand.cancel(behind).await, "canceled");
+    let fence = hand.claim_one().await;
+    let application = open_retry(&queue, behind).await;
+    let settled = tokio::time::timeout(LIMIT, hand.settle(&fence, None)).await;
+    assert!(settled.expect("the settlement waits for the retry"));
+    application.batch_execute("commit").await.unwrap();
+    is_unblocked(&queue, &hand, behind, "queued").await;
+}
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// An application that retries this job and leaves its transaction open.
+async fn open_retry(queue: &TestQueue, job: Uuid) -> Client {
+    let application = queue.client().await;
+    let retry = format!(
+        "set role windlass_app; set windlass.tenant_id = '{DEFAULT_TENANT}'; begin;
+         select windlass.retry('{DEFAULT_TENANT}', '{job}', 'tester')"
+    );
+    application.batch_execute(&retry).await.unwrap();
+    application
+}
+
+/// The keeper decides the dependency that was left, and the job has this status.
+async fn is_unblocked(queue: &TestQueue, hand: &Hand, job: Uuid, wanted: &str) {
+    let left =
+        "select (select count(*) from windlass.dependency) + (select count(*) from windlass.unblock_due)";
+    eventually("the keeper decides it", async || {
+        keeper(queue).run_once(Duty::Unblock).await.unwrap();
+        count(&hand.client, left).await == 0
+    })
+    .await;
+    assert_eq!(status(&hand.client, job).await, wanted);
+    assert_counts_are_exact(&hand.client).await;
+}
+
+/// A-367: the keeper reads that the job has ended, and its deadline still applies once the retry is committed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deadline_that_passes_during_an_open_retry_applies_after_it() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    let id = hand.enqueue("'held', deadline => clock_timestamp() + interval '1 h'").await;
+    hand.cancel(id).await;
+    let other = Hand { client: queue.client().await, worker: hand.worker };
+    other.client.batch_execute("begin").await.unwrap();
+    assert_eq!(other.retry(id).await, "queued");
+    let pass = "update windlass.expiry set expires_at = clock_timestamp() - interval '1 s'";
+    hand.client.batch_execute(pass).await.unwrap();
+    keeper(&queue).run_once(Duty::Expire).await.unwrap();
+    other.client.batch_execute("commit").await.unwrap();
+    keeper(&queue).run_once(Duty::Expire).await.unwrap();
+    let row = job(&hand.client, id).await;
+    assert_eq!((&row["status"], &row["reason"]), (&json!("failed"), &json!("expired")));
+    keeper(&queue).run_once(Duty::Expire).await.unwrap();
+    assert_eq!(count(&hand.client, "select count(*) from windlass.expiry").await, 0, "it is obsolete now");
+    assert_counts_are_exact(&hand.client).await;
+}
+
+/// A-371: each of these rows cost a call in every round.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_round_looks_at_a_part_of_the_late_jobs_that_a_transaction_has_locked() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held", "start_deadline_seconds": 3600})).await;
+    let (slow, other) = (queue.tenant("slow").await, queue.tenant("other").await);
+    hand.enqueue_many("held", slow, 1000).await;
+    let open = queue.client().await;
+    let cancel =
+        format!("begin; select windlass.cancel_many('{slow}', array(select id from windlass.job), '{{}}')");
+    open.batch_execute(&cancel).await.unwrap();
+    let late = hand.enqueue(&format!("'held', tenant_id => '{other}'")).await;
+    hand.client
+        .batch_execute(
+            "update windlass.expiry set expires_at = clock_timestamp() - interval '1 s'; set track_functions = 'pl'",
+        )
+        .await
+        .unwrap();
+    hand.client.execute("select windlass.expire(20)", &[]).await.unwrap();
+    assert_eq!(status(&hand.client, late).await, "failed");
+    hand.client.execute("select pg_stat_force_next_flush()", &[]).await.unwrap();
+    let calls = "select calls from pg_stat_user_functions where schemaname = 'windlass' and funcname = 'lock_to_expire'";
+    let calls = count(&hand.client, calls).await;
+    assert!(calls <= 200, "{calls} calls for a round of 20");
+    open.batch_execute("rollback").await.unwrap();
+    eventually("all of them end", async || {
+        hand.client.execute("select windlass.expire(1000)", &[]).await.unwrap();
+        count(&hand.client, "select count(*) from windlass.expiry").await == 0
+    })
+    .await;
 }

@@ -134,6 +134,23 @@ async fn a_drained_worker_claims_no_jobs() {
     worker.stop().await.unwrap();
 }
 
+/// Its keeper continues: it may be the only one.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_keeper_of_a_drained_worker_continues_until_it_stops() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let (held, _desk) = Held::new();
+    let worker = worker(&queue).handler(held).start().await.unwrap();
+    worker.drain();
+    // Twice: a duty may have been running when it was drained.
+    for _ in 0..2 {
+        let id = queue.enqueue(&NewJob::new("held").delay(Duration::from_millis(200))).await.unwrap().id;
+        assert_eq!(status(&client, id).await, "scheduled");
+        until(&client, id, "queued").await;
+    }
+    worker.stop().await.unwrap();
+}
+
 /// Invariants 7 and 8: a heartbeat between the reaper's read and its write keeps the job.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_sends_a_heartbeat_while_reaped_keeps_its_jobs() {

@@ -3,6 +3,7 @@
 mod access;
 mod audit;
 mod blocked_changes;
+mod blocks;
 mod bulk;
 mod citus;
 mod claim;
@@ -68,6 +69,7 @@ mod squatted;
 mod stalls;
 mod statements;
 mod states;
+mod stopped_batch;
 mod support;
 mod systems;
 mod tenant;

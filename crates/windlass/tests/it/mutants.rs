@@ -1,8 +1,11 @@
 //! Guards of the statements, removed one at a time. Each scenario below passes while its guard is present, and must detect its
 //! absence: a scenario that cannot fail proves nothing.
 
+mod blocks;
+mod claim;
 mod gates;
 mod lifecycle;
+mod order;
 
 use std::pin::pin;
 
@@ -65,8 +68,8 @@ async fn a_write_with_a_wrong_fence(_: &TestQueue, hand: &Hand) -> Told {
 #[tokio::test]
 async fn m1_an_ending_that_does_not_check_the_attempt_is_detected() {
     catches(
-        "settle",
-        "and l.attempt = i.attempt",
+        "settle_blocks",
+        "and l.attempt = g.attempt",
         "",
         "another attempt's word counts",
         a_write_with_a_wrong_fence,
@@ -76,8 +79,8 @@ async fn m1_an_ending_that_does_not_check_the_attempt_is_detected() {
 
 #[tokio::test]
 async fn m2_an_ending_that_does_not_check_the_token_is_detected() {
-    catches("settle", "and l.token = i.token", "", "another claim's word counts", a_write_with_a_wrong_fence)
-        .await;
+    let guard = "and l.token = g.token";
+    catches("settle_blocks", guard, "", "another claim's word counts", a_write_with_a_wrong_fence).await;
 }
 
 async fn a_reap_during_a_heartbeat(_: &TestQueue, hand: &Hand) -> Told {
@@ -191,7 +194,8 @@ async fn a_cancel_of_a_running_job(_: &TestQueue, hand: &Hand) -> Told {
 
 #[tokio::test]
 async fn m12_a_cancel_that_does_not_wait_for_the_holder_is_detected() {
-    let guard = "update windlass.live l set cancel_requested_at = coalesce(l.cancel_requested_at, at)";
+    let guard = "update windlass.live l set cancel_requested_at[array_position(l.ids, job)]
+        = coalesce(l.cancel_requested_at[array_position(l.ids, job)], at)";
     let instead = "delete from windlass.live l";
     catches(
         "cancel_unaudited",
@@ -204,7 +208,7 @@ async fn m12_a_cancel_that_does_not_wait_for_the_holder_is_detected() {
 }
 
 /// Runs `second` while the other transaction is open, which commits once `second` waits for it or has ended.
-async fn commit_beside<T>(queue: &TestQueue, open: &Client, second: impl Future<Output = T>) -> T {
+pub(crate) async fn commit_beside<T>(queue: &TestQueue, open: &Client, second: impl Future<Output = T>) -> T {
     let probe = queue.client().await;
     let mut second = pin!(second);
     let ended = tokio::select! {
@@ -219,11 +223,14 @@ async fn commit_beside<T>(queue: &TestQueue, open: &Client, second: impl Future<
 }
 
 async fn two_dependencies_that_end_at_once(queue: &TestQueue, hand: &Hand) -> Told {
-    let needs = [hand.enqueue("'held'").await, hand.enqueue("'held'").await];
-    let waits =
-        hand.enqueue(&format!("'held', depends_on => array['{}', '{}']::uuid[]", needs[0], needs[1])).await;
-    let fences = hand.claim_all().await;
-    let [first, second] = &fences[..] else { return Err("both run".to_owned()) };
+    // Each in its own block: the ends of one block wait for each other.
+    hand.enqueue("'held'").await;
+    let first = &hand.claim_one().await;
+    hand.enqueue("'held'").await;
+    let second = &hand.claim_one().await;
+    let waits = hand
+        .enqueue(&format!("'held', depends_on => array['{}', '{}']::uuid[]", first.job, second.job))
+        .await;
     let open = queue.client().await;
     open.batch_execute("begin").await.unwrap();
     let settle = "select settled from windlass.settle(array[$1::uuid], array[$2::uuid], array[$3::integer], array[$4::uuid], array[1], array[null::jsonb])";
@@ -257,12 +264,13 @@ async fn a_diamond_that_fails_from_both_ends(queue: &TestQueue, hand: &Hand) -> 
         hand.enqueue(&format!("'held', job_id => '{}', depends_on => array[{needs}]::uuid[]", id(n))).await;
     };
     let (left, right, lower, upper, aside) = (1, 2, 10, 20, 30);
+    let mut fences = Vec::new();
     for (n, needs) in
         [(left, &[][..]), (right, &[]), (aside, &[right]), (upper, &[left, aside]), (lower, &[upper, right])]
     {
         place(n, needs).await;
+        fences.extend(hand.claim_all().await); // each in its own block
     }
-    let fences = hand.claim_all().await;
     // Both are in progress at once: the one from the right is blocked in the middle until the other cannot continue.
     let mut holder = queue.client().await;
     let held = holder.transaction().await.unwrap();

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use uuid::Uuid;
+use windlass::admin::{Actor, Reach};
 use windlass::job::{Canceled, State, Unique};
 use windlass::keeper::Duty;
 use windlass::{DEFAULT_TENANT, Definition, Done, Error, NewJob};
@@ -348,4 +349,19 @@ async fn nothing_is_added_to_a_tenant_that_is_being_deleted() {
     client.batch_execute(later).await.unwrap();
     keeper(&queue).run_once(Duty::PurgeTenants).await.unwrap();
     assert_eq!(looks().await, 0);
+}
+
+/// Decision 0019: a call that changes nothing succeeds.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_that_cancels_an_ended_job_can_be_committed() {
+    let queue = TestQueue::create().await;
+    queue.define(&Definition::new("held")).await.unwrap();
+    let id = queue.enqueue(&NewJob::new("held")).await.unwrap().id;
+    for expected in [Canceled::Now, Canceled::AlreadyFinished] {
+        let acting = queue.act(Reach::Tenant(DEFAULT_TENANT), &Actor::new("tester")).await.unwrap();
+        assert_eq!(acting.cancel(id).await.unwrap(), expected);
+        acting.commit().await.unwrap();
+    }
+    let recorded = "select count(*) from windlass.audit where action = 'job.cancel'";
+    assert_eq!(count(&queue.client().await, recorded).await, 1);
 }

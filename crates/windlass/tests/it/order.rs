@@ -5,6 +5,7 @@ mod canceled;
 mod circle;
 mod purged;
 mod retried;
+mod snapshot;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -57,7 +57,7 @@ async fn a_claim_executed_after_its_release_takes_nothing() {
             .await;
         assert_eq!(taken, 0, "its worker does not have the jobs that it takes");
     }
-    assert_eq!(count(&hand.client, "select count(*) from windlass.live").await, 2);
+    assert_eq!(count(&hand.client, "select count(*) from windlass.running").await, 2);
     assert_eq!(claim(&hand.client, hand.worker, Uuid::new_v4(), 9, 2).await, 1, "the next epoch continues");
 }
 

@@ -4,8 +4,9 @@ mod moved;
 
 use uuid::Uuid;
 use windlass::{Definition, NewJob};
-use windlass_testing::TestQueue;
+use windlass_testing::{Login, TestQueue};
 
+use crate::access::refusal;
 use crate::support::count;
 
 /// Weeks are those of UTC, whatever the session says: two keepers in two zones make one row of partitions without a gap.
@@ -22,6 +23,24 @@ async fn partitions_are_bounded_by_weeks_of_utc_in_every_time_zone() {
     assert_eq!(count(&client, gaps).await, 1, "only the last has none after it");
     assert_eq!(count(&client, "select count(*) from windlass.partition_problems()").await, 0);
     assert_eq!(count(&client, "select count(*) from windlass.partition_bounds('history')").await, 6);
+}
+
+/// each partition is a cost for every statement of everybody, and is dropped only when its week is over.
+#[tokio::test]
+async fn partitions_are_created_for_at_most_twelve_weeks_ahead() {
+    let queue = TestQueue::create().await;
+    let keeper = Login::create(&queue, "windlass_keeper").await;
+    let client = keeper.client().await;
+    for weeks in ["13", "60", "-1", "null"] {
+        let make = format!("select windlass.maintain_partitions({weeks})");
+        assert_eq!(refusal(client.query(&make, &[]).await), "WL007", "{weeks}");
+    }
+    let (admin, made) = (queue.client().await, "select count(*) from windlass.partition_bounds('job')");
+    assert_eq!(count(&admin, made).await, 3);
+    client.batch_execute("select windlass.maintain_partitions(12)").await.unwrap();
+    assert_eq!(count(&admin, made).await, 13);
+    drop(client);
+    keeper.drop().await;
 }
 
 /// Ids that callers chose accumulate in the default partition. No one waits while it is read: the exclusive lock is held only for

@@ -147,3 +147,27 @@ async fn a_completion_enqueues_at_most_a_thousand_jobs() {
     assert_eq!(unended(&queue, windlass::DEFAULT_TENANT).await, 1000);
     worker.stop().await.unwrap();
 }
+
+/// jobs of a transaction that was open when the limit was set count once they are committed.
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_that_were_open_when_a_quota_was_set_count_after_their_commit() {
+    let queue = TestQueue::create().await;
+    queue.define(&Definition::new("a")).await.unwrap();
+    let tenant = queue.tenant("limited").await;
+    let client = queue.client().await;
+    queue.enqueue(&NewJob::new("a").tenant(tenant)).await.unwrap(); // the first use of a lane delays others
+    let open = queue.client().await;
+    let many = format!("select windlass.enqueue_many('a', array_fill('{{}}'::jsonb, array[50]), '{tenant}')");
+    open.batch_execute(&format!("begin; {many}")).await.unwrap();
+    let limit = "select windlass.change_tenant($1, '{\"max_queued\": 100}')";
+    client.execute(limit, &[&tenant]).await.unwrap();
+    let enqueue = format!("select windlass.enqueue('a', tenant_id => '{tenant}')");
+    client.batch_execute(&enqueue).await.unwrap();
+    open.batch_execute("commit").await.unwrap();
+    let mut accepted = 1;
+    while client.batch_execute(&enqueue).await.is_ok() {
+        accepted += 1;
+    }
+    assert_eq!(accepted, 49);
+    assert_eq!(unended(&queue, tenant).await, 100);
+}

@@ -1,6 +1,7 @@
 //! How finished jobs are deleted: by definition and status, by a tenant's own rule, with legal holds, and artifacts first.
 
 mod again;
+mod beside;
 mod changed;
 mod holding;
 mod progress;

@@ -7,6 +7,7 @@
 mod dependencies;
 mod limits;
 mod routes;
+mod waiting;
 mod worker;
 mod world;
 
@@ -224,7 +225,8 @@ async fn event_is_pending(client: &Client, id: Uuid) -> bool {
 /// All running jobs of these tenants.
 async fn fences(client: &Client, worlds: &[&World]) -> Vec<Fence> {
     let tenants: Vec<Uuid> = worlds.iter().map(|world| world.tenant).collect();
-    let running = "select tenant_id, job_id, attempt, token from windlass.live where tenant_id = any ($1) order by 1, 2";
+    let running = "select l.tenant_id, r.job_id, l.attempt, l.token from windlass.live l, windlass.running_of(l.ids, l.ended) r
+        where l.tenant_id = any ($1) order by 1, 2";
     let rows = client.query(running, &[&tenants]).await.unwrap();
     rows.iter()
         .map(|row| Fence { tenant: row.get(0), job: row.get(1), attempt: row.get(2), token: row.get(3) })

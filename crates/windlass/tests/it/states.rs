@@ -11,7 +11,7 @@ use windlass::job::{AttemptOutcome, Fence, State};
 use windlass::keeper::{Duty, Keeper};
 use windlass_testing::TestQueue;
 
-use crate::support::{Hand, assert_counts_are_exact, ending, everything, keeper, status};
+use crate::support::{Hand, assert_counts_are_exact, ending, everything, keeper, register, status};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operation {
@@ -153,7 +153,8 @@ async fn subject(hand: &Hand, state: State) -> Subject {
 async fn apply(hand: &Hand, keeper: &Keeper, subject: &Subject, operation: Operation) {
     let id = subject.id;
     let on_job = async |statement: &str| hand.client.execute(statement, &[&id]).await.unwrap();
-    let request = "update windlass.live set cancel_requested_at = now() where job_id = $1";
+    let request =
+        "update windlass.live set cancel_requested_at[array_position(ids, $1)] = now() where $1 = any (ids)";
     let settle = async |detail| {
         hand.settle(&subject.fence, detail).await;
     };
@@ -190,7 +191,7 @@ async fn apply(hand: &Hand, keeper: &Keeper, subject: &Subject, operation: Opera
         DependencyFails => end_need(hand, subject, Some(ending::failed())).await,
         Reap => reap(hand, keeper).await,
         ReapPoison => {
-            on_job("update windlass.live set lost = 2 where job_id = $1").await;
+            on_job("update windlass.live set lost = 2 where $1 = any (ids)").await;
             reap(hand, keeper).await;
         }
         ReapWithoutRetry => {
@@ -252,9 +253,11 @@ async fn every_operation_follows_the_transition_table() {
     let client = queue.client().await;
     let keeper = keeper(&queue);
     let mut seen: HashSet<Move> = HashSet::new();
+    // One session for all of them: a new one compiles every function again.
+    let mut hand = Hand::new(queue.client().await).await;
     for from in State::ALL {
         for operation in OPERATIONS {
-            let hand = Hand::new(queue.client().await).await;
+            hand.worker = register(&hand.client).await;
             hand.define(json!({"key": "held"})).await;
             let subject = subject(&hand, from).await;
             assert_eq!(status(&client, subject.id).await, from.as_str());

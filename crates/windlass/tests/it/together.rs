@@ -89,8 +89,8 @@ async fn enqueues_that_wait_for_their_tenants_quota_leave_connections_to_others(
                 served.enqueue_as(loud, &actor("loud"), &NewJob::new("a").tenant(loud)).await.map(drop)
             });
         }
-        // As many wait as there are connections for them.
-        eventually("they wait", async || waiting_for_locks(&client).await >= round.min(3)).await;
+        // As many wait as there are connections for them: two of four while another tenant is active.
+        eventually("they wait", async || waiting_for_locks(&client).await >= round.min(2)).await;
         enqueue(quiet).await;
         assert!(callers.try_join_next().is_none(), "the quiet tenant had to wait for the loud one");
     }

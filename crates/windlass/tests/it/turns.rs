@@ -56,9 +56,9 @@ const DISPATCH: Backlog = Backlog {
 
 /// Both jobs are claimed by a worker that misses its heartbeats.
 const REAP: Backlog = Backlog {
-    setup: "insert into windlass.live select (jsonb_populate_record(l, jsonb_build_object('job_id', gen_random_uuid()))).*
-          from windlass.live l cross join generate_series(1, 5000) where l.tenant_id = :loud;
-        update windlass.live set job_id = 'ffffffff-ffff-4fff-8fff-ffffffffffff' where tenant_id = :quiet;
+    setup: "insert into windlass.live select (jsonb_populate_record(l, jsonb_build_object('seq', -n.n, 'ids', array[n.id]))).*
+          from windlass.live l cross join (select n, gen_random_uuid() as id from generate_series(1, 5000) n) n where l.tenant_id = :loud;
+        update windlass.live set ids = array['ffffffff-ffff-4fff-8fff-ffffffffffff'::uuid] where tenant_id = :quiet;
         update windlass.job set id = 'ffffffff-ffff-4fff-8fff-ffffffffffff' where tenant_id = :quiet",
     is_done: "select not exists (select from windlass.live where tenant_id = :quiet)",
 };

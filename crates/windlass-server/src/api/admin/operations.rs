@@ -236,7 +236,7 @@ pub(crate) async fn change_limits(
 ) -> Result<Json<Tenant>, Problem> {
     let fields = body.value.checked()?;
     let acting = app.queue().act(caller.global_reach(), &caller.actor()).await?;
-    let changed = acting.change_tenant_limits(id, &fields).await?;
+    let changed = acting.change_tenant(id, &fields).await?;
     acting.commit().await?;
     Ok(Json(changed))
 }

@@ -125,7 +125,7 @@ pub(crate) async fn create(
         return Ok(again);
     }
     let shown = acting.create_token(tenant, &token, &secret.hash()).await.map_err(creator_problem)?;
-    finish(acting, &key, shown, &secret).await
+    finish(&app, acting, &key, shown, &secret).await
 }
 
 /// A clearer error for missing scopes than the one about a permission that cannot be granted.
@@ -140,6 +140,7 @@ fn check_scoped(caller: &Caller, is_scoped: bool) -> Result<(), Problem> {
 }
 
 async fn finish(
+    app: &App,
     acting: Acting,
     key: &IdempotencyKey,
     shown: Token,
@@ -154,6 +155,7 @@ async fn finish(
     )
     .await?;
     acting.commit().await?;
+    app.authenticator().remember_token(secret.id()).await;
     Ok((StatusCode::CREATED, Json(TokenCreated { shown, token: Some(secret.expose()) })).into_response())
 }
 
@@ -224,7 +226,7 @@ pub(crate) async fn rotate(
         ),
         error => creator_problem(error),
     })?;
-    finish(acting, &key, shown, &secret).await
+    finish(&app, acting, &key, shown, &secret).await
 }
 
 /// Revoke a token

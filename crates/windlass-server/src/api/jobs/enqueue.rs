@@ -24,7 +24,7 @@ pub(crate) struct NewJobBody {
     #[schema(min_length = 1, max_length = 500, example = "recompute-trained-tags")]
     definition_key: String,
     /// Must match the `arg_schema` of the definition (default: an empty object).
-    #[schema(value_type = Option<Object>, example = json!({"model": "siglip"}))]
+    #[schema(value_type = Option<Value>, example = json!({"model": "siglip"}))]
     payload: Option<Box<RawValue>>,
     /// Lower numbers run first among the jobs of the tenant; limited to the bounds of the definition.
     #[schema(minimum = 0, maximum = 1000, example = 100)]
@@ -56,6 +56,7 @@ pub(crate) struct NewJobBody {
     /// The type of the entity that the job is about; requires `subject_id`.
     #[schema(min_length = 1, max_length = 500)]
     subject_type: Option<String>,
+    /// The id of the entity that the job is about; requires `subject_type`.
     #[schema(min_length = 1, max_length = 500)]
     subject_id: Option<String>,
     #[schema(max_items = 20)]
@@ -98,7 +99,6 @@ pub(crate) struct JobCreated {
     queued_at: Option<jiff::Timestamp>,
 }
 
-const MAX_DEPENDENCIES: usize = 100;
 /// The maximum number of dependencies of the jobs of one request together. Each is a row in three indexes, written in one
 /// transaction.
 const MAX_DEPENDENCIES_OF_ALL: usize = 5000;
@@ -112,24 +112,11 @@ impl NewJobBody {
         if self.delay_seconds.is_some_and(|delay| u64::from(delay) > max_delay) {
             return Err(Problem::invalid("/delay_seconds", format!("must be at most {max_delay}")));
         }
-        if self.depends_on.len() > MAX_DEPENDENCIES {
-            return Err(Problem::invalid(
-                "/depends_on",
-                format!("must have at most {MAX_DEPENDENCIES} jobs"),
-            ));
-        }
-        if self.subject_type.is_some() != self.subject_id.is_some() {
-            return Err(Problem::invalid(
-                "/subject_id",
-                "subject_type and subject_id must be given together",
-            ));
-        }
-        let mut job = NewJob::new(self.definition_key).tenant(caller.tenant());
+        let mut job = NewJob::new(self.definition_key)
+            .tenant(caller.tenant())
+            .subject_fields(self.subject_type, self.subject_id);
         if let Some(payload) = self.payload {
             job = job.payload_json(payload.get());
-        }
-        if let (Some(kind), Some(id)) = (self.subject_type, self.subject_id) {
-            job = job.subject(kind, id);
         }
         job = self.depends_on.into_iter().fold(job, NewJob::depends_on);
         job = self.tags.into_iter().fold(job, NewJob::tag);
@@ -179,13 +166,11 @@ pub(crate) async fn enqueue(
     key: IdempotencyKey,
     body: PayloadBody<NewJobBody>,
 ) -> Result<Response, Problem> {
-    let definition_key = body.value.definition_key.clone();
     let job = body.value.job(&caller)?;
     let tenant = caller.tenant();
     if key.key.is_none() {
         let placed = app.queue().enqueue_as(tenant, &caller.actor(), &job).await?;
-        let created = created(&app, &caller, definition_key, placed).await?;
-        return respond(status_of(&placed), &created);
+        return respond(status_of(&placed), &JobCreated::of(tenant, placed));
     }
     // Checked before the transaction, which holds the only connection of the request. A repeated request gets the stored response,
     // even if the job would be rejected now.
@@ -195,39 +180,21 @@ pub(crate) async fn enqueue(
         return Ok(again);
     }
     let placed = acting.enqueue(&checked?).await?;
-    let mut created = JobCreated::of(tenant, definition_key, placed);
-    if placed.enqueued.is_duplicate
-        && let Some(known) = acting.job(created.id).await?
-    {
-        created.definition_key = known.definition_key;
-    }
-    store_response(&acting, &key, status_of(&placed), &to_value(&created)?).await?;
+    let (status, created) = (status_of(&placed), JobCreated::of(tenant, placed));
+    store_response(&acting, &key, status, &to_value(&created)?).await?;
     acting.commit().await?;
-    respond(status_of(&placed), &created)
+    respond(status, &created)
 }
 
 impl JobCreated {
-    fn of(tenant_id: Uuid, definition_key: String, placed: Placed) -> Self {
-        let Placed { enqueued, queued_at } = placed;
+    fn of(tenant_id: Uuid, placed: Placed) -> Self {
+        let Placed { enqueued, definition_key, queued_at } = placed;
         Self { id: enqueued.id, tenant_id, status: enqueued.state, definition_key, queued_at }
     }
 }
 
 fn status_of(placed: &Placed) -> StatusCode {
     if placed.enqueued.is_duplicate { StatusCode::OK } else { StatusCode::CREATED }
-}
-
-/// The holder of a dedupe key may be a job of another definition.
-async fn created(app: &App, caller: &Caller, key: String, placed: Placed) -> Result<JobCreated, Problem> {
-    let mut created = JobCreated::of(caller.tenant(), key, placed);
-    if placed.enqueued.is_duplicate {
-        let looking = app.queue().look(caller.reach()).await?;
-        if let Some(known) = looking.job(caller.tenant(), created.id).await? {
-            created.definition_key = known.definition_key;
-        }
-        looking.end().await?;
-    }
-    Ok(created)
 }
 
 fn respond(status: StatusCode, created: &JobCreated) -> Result<Response, Problem> {
@@ -302,20 +269,12 @@ pub(crate) async fn enqueue_many(
         return Err(Problem::invalid(format!("/jobs/{at}"), "must be an object"));
     }
     let mut dependencies = 0;
-    let mut read = |raw: &RawValue| {
+    let mut read = |raw: &RawValue| -> Result<NewJob, Problem> {
         let body: NewJobBody = parse(raw.get())?;
         dependencies += body.depends_on.len();
-        Ok((body.definition_key.clone(), body.job(&caller)?))
+        body.job(&caller)
     };
-    let (keys, jobs): (Vec<String>, Vec<Result<NewJob, Problem>>) = body
-        .value
-        .jobs
-        .iter()
-        .map(|raw| match read(raw) {
-            Ok((key, job)) => (key, Ok(job)),
-            Err(problem) => (String::new(), Err(problem)),
-        })
-        .unzip();
+    let jobs: Vec<Result<NewJob, Problem>> = body.value.jobs.iter().map(|raw| read(raw)).collect();
     if dependencies > MAX_DEPENDENCIES_OF_ALL {
         let message = format!(
             "depends_on of all jobs together must have at most {MAX_DEPENDENCIES_OF_ALL} jobs, not {dependencies}; send several requests"
@@ -330,14 +289,13 @@ pub(crate) async fn enqueue_many(
     let mut placed = acting.enqueue_each(&valid).await?.into_iter();
     let results: Vec<JobResult> = problems
         .into_iter()
-        .zip(keys)
-        .map(|(problem, key)| {
+        .map(|problem| {
             let one = problem
                 .map_or_else(|| placed.next().map_or_else(lost, |one| one.map_err(Problem::from)), Err);
             match one {
                 Ok(placed) => JobResult {
                     status: status_of(&placed).as_u16(),
-                    job: Some(JobCreated::of(caller.tenant(), key, placed)),
+                    job: Some(JobCreated::of(caller.tenant(), placed)),
                     detail: None,
                     errors: Vec::new(),
                 },

@@ -102,6 +102,8 @@ pub(crate) async fn cancel(
 }
 
 /// Retry a finished job
+///
+/// The job is `queued`, `blocked`, or `canceled` again if a dependency of it did not succeed meanwhile.
 #[utoipa::path(post, path = "/api/v1/jobs/{job_id}/retry", tag = "jobs", params(("job_id" = uuid::Uuid, Path)),
     responses((status = 200, body = schema::Job), (status = 409, description = "The job has not ended, its deadline has passed, or another job holds its dedupe key")))]
 pub(crate) async fn retry(

@@ -9,7 +9,7 @@ use futures_util::stream::{self, Stream, StreamExt};
 use windlass::job::{LogChunk, LogPosition};
 
 use crate::auth::Caller;
-use crate::http::{App, Change, Follower, Id, More, Problem, Standing, changes, failed, revoked};
+use crate::http::{App, Change, Follower, Id, More, Problem, StreamAccess, changes, failed, revoked};
 
 /// Follow the log of a job
 ///
@@ -21,7 +21,7 @@ use crate::http::{App, Change, Follower, Id, More, Problem, Standing, changes, f
 pub(crate) async fn logs(
     State(app): State<App>,
     caller: Caller,
-    standing: Standing,
+    access: StreamAccess,
     Id(job): Id,
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
@@ -30,7 +30,7 @@ pub(crate) async fn logs(
     let after = after.map_err(|_| {
         Problem::of(crate::http::ProblemKind::BadRequest, "Last-Event-ID must be attempt.chunk")
     })?;
-    let mut follower = Follower::new(app, caller, standing, job, after);
+    let mut follower = Follower::new(app, caller, access, job, after);
     // The first read decides between a stream and a 404.
     let first = follower.read().await?;
     let rest = stream::unfold(Some(follower), |follower| async move {
@@ -60,9 +60,9 @@ fn event(chunk: &LogChunk) -> Event {
 pub(crate) async fn watch(
     State(app): State<App>,
     caller: Caller,
-    standing: Standing,
+    access: StreamAccess,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
-    let events = changes(app, caller.reach(), standing).map(|change| match change {
+    let events = changes(app, caller.reach(), access).map(|change| match change {
         Change::Counts(summary) => Event::default()
             .event("counts")
             .data(serde_json::to_string(&summary).unwrap_or_else(|_| "{}".to_owned())),

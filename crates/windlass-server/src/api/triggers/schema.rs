@@ -184,6 +184,6 @@ pub(crate) struct WouldFire {
     definition_key: String,
     #[schema(value_type = Value)]
     payload: Option<serde_json::Value>,
-    /// Why no job would be created.
+    /// Why no job would be created, or why that is not known.
     reason: Option<String>,
 }

@@ -114,7 +114,7 @@ pub(super) async fn perform(world: &World, action: Action) -> Option<String> {
             user.to_string()
         }
         Action::QueuePause | Action::QueueResume => {
-            let name = new_name();
+            let name = world.queue(action).await;
             let verb = if action == Action::QueuePause { "pause" } else { "resume" };
             post(&format!("/api/v1/admin/queues/{name}/{verb}"), json!({})).await;
             name

@@ -64,7 +64,7 @@ pub(super) async fn perform(world: &World, to: &[String], action: Action) -> Opt
         }
         Action::JobEnqueue => id_of(&does(&["jobs", "enqueue", "a", "--json"]).await.json()),
         Action::QueuePause | Action::QueueResume => {
-            let name = new_name();
+            let name = world.queue(action).await;
             does(&["queues", if action == Action::QueuePause { "pause" } else { "resume" }, &name]).await;
             name
         }

@@ -101,7 +101,7 @@ pub(super) async fn perform(world: &World, action: Action) -> Option<String> {
             "1 jobs".to_owned()
         }
         Action::QueuePause | Action::QueueResume => {
-            let name = new_name();
+            let name = world.queue(action).await;
             world.mark().await;
             queue.set_paused(&name, action == Action::QueuePause).await.unwrap();
             name
@@ -137,7 +137,7 @@ pub(super) async fn perform(world: &World, action: Action) -> Option<String> {
             let id = world.tenant().await;
             let acting = begin(world, Reach::Everything).await;
             let limits = Fields::from_iter([("max_queued".to_owned(), json!(7))]);
-            acting.change_tenant_limits(id, &limits).await.unwrap();
+            acting.change_tenant(id, &limits).await.unwrap();
             acting.commit().await.unwrap();
             id.to_string()
         }
@@ -288,7 +288,7 @@ async fn of_people(world: &World, action: Action) -> Option<String> {
                 acting.choose_tenant(&hash, tenant).await.unwrap();
             }
             acting.commit().await.unwrap();
-            if is_end { World::actor().name } else { tenant.to_string() }
+            if is_end { format!("user:{user}") } else { tenant.to_string() }
         }
         _ => panic!("{action}: perform it with the library"),
     })

@@ -106,7 +106,7 @@ pub(super) async fn perform(world: &World, action: Action) -> Option<String> {
             user.to_string()
         }
         Action::QueuePause | Action::QueueResume => {
-            let name = new_name();
+            let name = world.queue(action).await;
             let is_paused = if action == Action::QueuePause { "yes" } else { "no" };
             world.form("/ui/queues", &[("queue", &name), ("paused", is_paused)]).await;
             name

@@ -213,6 +213,14 @@ impl World {
         self.database.execute(drain, &[&id, &(action == Action::WorkerResume)]).await.unwrap();
         id
     }
+
+    /// A queue that the action changes.
+    pub(super) async fn queue(&self, action: Action) -> String {
+        let name = new_name();
+        let insert = "insert into windlass.queues (name, is_paused) values ($1, $2)";
+        self.database.execute(insert, &[&name, &(action == Action::QueueResume)]).await.unwrap();
+        name
+    }
 }
 
 pub(super) fn new_name() -> String {

@@ -5,13 +5,23 @@ use std::collections::HashMap;
 use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
-use windlass::NewJob;
+use windlass::{Definition, NewJob};
 use windlass_server::auth::{Permission, Role};
-use windlass_server::http::Route;
+use windlass_server::http::{Options, Route};
 
 use crate::support::TestServer;
 
 const ABSENT: &str = "00000000-0000-7000-8000-0000000000ff";
+
+/// A server with the definitions that the objects of a tenant need, and that refuses none of the many requests of a test.
+pub(crate) async fn server() -> TestServer {
+    let server =
+        TestServer::start_with(Options { requests_per_minute: 1_000_000, ..Options::default() }).await;
+    for key in ["a", "claimed"] {
+        server.queue.define(&Definition::new(key)).await.unwrap();
+    }
+    server
+}
 
 pub(crate) struct Ids(HashMap<&'static str, String>);
 

@@ -192,8 +192,9 @@ async fn a_hang_up_does_not_double_the_concurrency() {
         jobs.push(queue.enqueue(&new).await.unwrap().id);
     }
     let client = queue.client().await;
-    let running =
-        async || client.query_one("select count(*) from windlass.live", &[]).await.unwrap().get::<_, i64>(0);
+    let running = async || {
+        client.query_one("select count(*) from windlass.running", &[]).await.unwrap().get::<_, i64>(0)
+    };
     eventually("it is full", async || running().await == 3).await;
     worker.signal(Signal::HUP);
     eventually("the new file is used", async || worker.said().contains("reloaded the worker file")).await;
@@ -206,7 +207,7 @@ async fn a_hang_up_does_not_double_the_concurrency() {
     .await;
     fs::write(scratch.file.with_file_name("first"), "").unwrap();
     eventually("the slot of the ended job is used by the new worker", async || {
-        let holders = "select count(distinct worker), count(*) from windlass.live";
+        let holders = "select count(distinct worker), count(*) from windlass.running";
         let row = client.query_one(holders, &[]).await.unwrap();
         assert!(row.get::<_, i64>(1) <= 3);
         (row.get(0), row.get(1)) == (2_i64, 3_i64)

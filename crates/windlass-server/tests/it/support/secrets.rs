@@ -6,6 +6,7 @@ use std::io::Write;
 use std::sync::{Mutex, Once, PoisonError};
 
 use serde_json::Value;
+use tokio_postgres::SimpleQueryMessage;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -86,13 +87,18 @@ pub(crate) async fn search(database: &tokio_postgres::Client) {
 pub(crate) async fn dump(database: &tokio_postgres::Client) -> String {
     let tables = "select c.relname::text from pg_class c where c.relnamespace = 'windlass'::regnamespace and c.relkind in ('r', 'p')
                      and not c.relispartition";
-    let mut dump = String::new();
-    for row in database.query(tables, &[]).await.unwrap() {
-        let query = format!(
-            "select coalesce(string_agg(t::text, E'\\n'), '') from windlass.{} t",
+    let rows_of = |row: &tokio_postgres::Row| {
+        format!(
+            "select coalesce(string_agg(t::text, E'\\n'), '') from windlass.{} t;",
             row.get::<_, String>(0)
-        );
-        dump.push_str(&database.query_one(&query, &[]).await.unwrap().get::<_, String>(0));
-    }
-    dump
+        )
+    };
+    // One message for all tables: every test with a server ends with this.
+    let queries: String = database.query(tables, &[]).await.unwrap().iter().map(rows_of).collect();
+    let found = database.simple_query(&queries).await.unwrap();
+    let text = |message: &SimpleQueryMessage| match message {
+        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    };
+    found.iter().filter_map(text).collect()
 }

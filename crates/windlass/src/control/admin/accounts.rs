@@ -9,7 +9,6 @@ use uuid::Uuid;
 use crate::control::transaction::{Acting, Reading};
 use crate::error::{Error, Result};
 use crate::model::account::{Invitation, InvitedTo, LinkCreator, Member, NewAccount, PasswordReset, ResetOf};
-use crate::model::audit::{Act, Action};
 use crate::queue::Queue;
 use crate::store;
 
@@ -26,7 +25,7 @@ impl Acting {
         let fields = json!({"email": email, "role": role, "created_by": self.actor.name});
         let made = store::account::create_invitation(&self.session, tenant, &fields, hash, seconds).await?;
         let made = made.ok_or(Error::Unknown { what: "tenant" })?;
-        self.record(Act::new(Action::InvitationCreate, made.id).after(&made)).await?;
+        self.was_recorded();
         Ok(made)
     }
 
@@ -34,7 +33,7 @@ impl Acting {
     pub async fn revoke_invitation(&self, tenant: Uuid, id: Uuid) -> Result<Invitation> {
         let revoked = store::account::revoke_invitation(&self.session, tenant, id).await?;
         let revoked = revoked.ok_or(Error::Unknown { what: "invitation" })?;
-        self.record(Act::new(Action::InvitationRevoke, id).before(&revoked)).await?;
+        self.was_recorded();
         Ok(revoked)
     }
 
@@ -47,12 +46,9 @@ impl Acting {
         session: &[u8],
     ) -> Result<Option<Member>> {
         let tenant = invited.tenant_id;
-        let Some(member) = store::account::accept(&self.session, tenant, hash, session).await? else {
-            return Ok(None);
-        };
-        store::manage::choose_tenant(&self.session, session, tenant).await?;
-        self.record(Act::new(Action::InvitationAccept, invited.id).after(&member)).await?;
-        Ok(Some(member))
+        let member = store::account::accept(&self.session, tenant, hash, session).await?;
+        self.was_recorded();
+        Ok(member)
     }
 
     /// Creates the account and accepts for it. Returns none if the invitation is no longer valid, or the address
@@ -64,9 +60,7 @@ impl Acting {
         account: &NewAccount,
     ) -> Result<Option<Member>> {
         let member = store::account::accept_as_new(&self.session, invited.tenant_id, hash, account).await?;
-        if member.is_some() {
-            self.record(Act::new(Action::InvitationAccept, invited.id).after(&member)).await?;
-        }
+        self.was_recorded();
         Ok(member)
     }
 
@@ -84,17 +78,16 @@ impl Acting {
 
     /// Changes the role of a member.
     pub async fn set_member_role(&self, tenant: Uuid, user: Uuid, role: &str) -> Result<Member> {
-        let before = self.lock_member(tenant, user).await?;
         let member = store::account::set_member_role(&self.session, tenant, user, role).await?;
         let member = member.ok_or(Error::Unknown { what: "member" })?;
-        self.record_change(Act::new(Action::MemberRole, user).before(&before).after(&member)).await?;
+        self.was_recorded();
         Ok(member)
     }
 
     pub async fn remove_member(&self, tenant: Uuid, user: Uuid) -> Result<Member> {
         let removed = store::manage::remove_member(&self.session, tenant, user).await?;
         let removed = removed.ok_or(Error::Unknown { what: "member" })?;
-        self.record(Act::new(Action::MemberRemove, user).before(&removed)).await?;
+        self.was_recorded();
         Ok(removed)
     }
 
@@ -108,9 +101,7 @@ impl Acting {
     ) -> Result<bool> {
         let hashes = (old_hash, new_hash);
         let is_set = store::account::change_password(&self.session, user, hashes, keep_session).await?;
-        if is_set {
-            self.record(Act::new(Action::PasswordChange, user)).await?;
-        }
+        self.was_recorded();
         Ok(is_set)
     }
 
@@ -125,9 +116,7 @@ impl Acting {
     ) -> Result<Option<PasswordReset>> {
         let by = &self.actor.name;
         let made = store::account::create_reset(&self.session, (tenant, user), hash, seconds, by).await?;
-        if made.is_some() {
-            self.record(Act::new(Action::PasswordResetLink, user).after(&made)).await?;
-        }
+        self.was_recorded();
         Ok(made)
     }
 
@@ -135,9 +124,7 @@ impl Acting {
     /// account.
     pub async fn reset_password(&self, hash: &[u8], new_hash: &str) -> Result<Option<Uuid>> {
         let user = store::account::reset_password(&self.session, hash, new_hash).await?;
-        if let Some(user) = user {
-            self.record(Act::new(Action::PasswordReset, user)).await?;
-        }
+        self.was_recorded();
         Ok(user)
     }
 }

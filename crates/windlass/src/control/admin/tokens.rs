@@ -4,7 +4,6 @@ use uuid::Uuid;
 
 use crate::control::transaction::{Acting, Reading};
 use crate::error::{Error, Result};
-use crate::model::audit::{Act, Action};
 use crate::model::token::{KnownToken, NewToken, Token};
 use crate::queue::Queue;
 use crate::store;
@@ -23,16 +22,15 @@ impl Acting {
     /// Creates a token for a tenant, or for the installation ([`INSTALLATION`](crate::admin::INSTALLATION)).
     pub async fn create_token(&self, tenant: Uuid, token: &NewToken, hash: &[u8]) -> Result<Token> {
         let made = store::token::create(&self.session, tenant, token, hash).await?;
-        self.record(Act::new(Action::TokenCreate, &made.id).after(&made)).await?;
+        self.was_recorded();
         Ok(made)
     }
 
     /// Revokes a token.
     pub async fn revoke_token(&self, tenant: Uuid, id: &str) -> Result<Token> {
-        let before = store::token::list(&self.session, Some(tenant), Some(id)).await?.pop();
         let revoked = store::token::revoke(&self.session, tenant, id).await?;
         let revoked = revoked.ok_or(Error::Unknown { what: "token" })?;
-        self.record_change(Act::new(Action::TokenRevoke, id).before(&before).after(&revoked)).await?;
+        self.was_recorded();
         Ok(revoked)
     }
 
@@ -44,12 +42,9 @@ impl Acting {
         new: &NewToken,
         hash: &[u8],
     ) -> Result<Token> {
-        let made = store::token::create(&self.session, old.tenant_id, new, hash).await?;
         let overlap = i32::try_from(overlap_seconds).unwrap_or(i32::MAX);
-        store::token::retire(&self.session, old.tenant_id, &old.id, &made.id, overlap)
-            .await?
-            .ok_or(Error::Changed { what: "token" })?;
-        self.record(Act::new(Action::TokenRotate, &made.id).before(old).after(&made)).await?;
+        let made = store::token::rotate(&self.session, old, overlap, new, hash).await?;
+        self.was_recorded();
         Ok(made)
     }
 

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::blocking;
 use crate::control::payload::PayloadRules;
 use crate::control::transaction::Reading;
-use crate::control::triggers::hidden;
+use crate::control::triggers::{hidden, without_hidden_conditions};
 use crate::error::{Error, Result};
 use crate::model::event::NewEvent;
 use crate::model::event::Pending;
@@ -21,6 +21,9 @@ const BUSY: Error = Error::Busy {
     reason: "a dry run or a backfill of the tenant is in progress, and a tenant can have one of them at a time; repeat the dry run later",
 };
 
+/// A dry run tells how an event compares with the conditions, so a caller could find out a hidden value with many of them.
+const UNDECIDED: &str = "not decided: conditions of this trigger are hidden, and a dry run compares them only for callers who can emit events";
+
 /// The number of triggers per query.
 const PAGE: u16 = 100;
 
@@ -28,13 +31,24 @@ impl Reading {
     /// Returns the triggers that an event would fire, with their payloads. Writes nothing. Beyond 500 triggers, or 8
     /// MiB of payloads, it omits the payloads.
     pub async fn dry_run(&self, event: &NewEvent) -> Result<Vec<WouldFire>> {
+        self.tried(event, true).await
+    }
+
+    /// The same for a caller who cannot emit the event: without comparing the conditions that are hidden. A trigger whose
+    /// other conditions match is returned without a payload.
+    pub async fn dry_run_of_reader(&self, event: &NewEvent) -> Result<Vec<WouldFire>> {
+        self.tried(event, false).await
+    }
+
+    async fn tried(&self, event: &NewEvent, decides_hidden: bool) -> Result<Vec<WouldFire>> {
         let tenant = self.reach.owner();
         let slot = Arc::new(self.dry_runs.take(tenant, 1).ok_or(BUSY)?);
         let (now, _) = store::trigger::now(&self.session, tenant).await?;
         let payload = event.payload_value()?;
         let (id, name) = (Uuid::nil(), event.name.clone());
         let event = Pending { tenant, id, name, payload, emitted_at: now, after: None };
-        let mut trial = Trial { event, rules: HashMap::new(), would: Vec::new(), tried: 0, bytes: 0 };
+        let (rules, would) = (HashMap::new(), Vec::new());
+        let mut trial = Trial { event, decides_hidden, rules, would, tried: 0, bytes: 0 };
         let mut after = None;
         loop {
             let page = self.whole_triggers(Some(TriggerType::Event), after, PAGE, 0).await?;
@@ -64,6 +78,7 @@ impl Reading {
 /// An event, and its outcome at the triggers that were tried so far.
 struct Trial {
     event: Pending,
+    decides_hidden: bool,
     rules: HashMap<String, PayloadRules>,
     would: Vec<WouldFire>,
     tried: usize,
@@ -73,23 +88,22 @@ struct Trial {
 impl Trial {
     fn with(mut self, triggers: &[Trigger]) -> Result<Self> {
         for trigger in triggers {
-            if trigger::fits(trigger, &self.event.name, &self.event.payload) {
-                let one = self.would_fire(trigger)?;
-                self.would.push(one);
+            let partly = if self.decides_hidden { None } else { without_hidden_conditions(trigger) };
+            if !trigger::fits(partly.as_ref().unwrap_or(trigger), &self.event.name, &self.event.payload) {
+                continue;
             }
+            let one = match partly {
+                Some(_) => WouldFire { reason: Some(UNDECIDED.to_owned()), ..unrendered(trigger) },
+                None => self.would_fire(trigger)?,
+            };
+            self.would.push(one);
         }
         Ok(self)
     }
 
     fn would_fire(&mut self, trigger: &Trigger) -> Result<WouldFire> {
         let key = &trigger.fields.definition_key;
-        let mut one = WouldFire {
-            trigger_id: trigger.id,
-            label: trigger.fields.label.clone(),
-            definition_key: key.clone(),
-            payload: None,
-            reason: None,
-        };
+        let mut one = unrendered(trigger);
         let left = (MAX_BYTES as usize).saturating_sub(self.bytes);
         let is_over = self.tried >= MAX_MATCHES || left == 0;
         let rendered = if is_over {
@@ -117,5 +131,15 @@ impl Trial {
         one.payload = payload.ok().map(|payload| hidden(trigger, &payload));
         one.reason = made.err();
         Ok(one)
+    }
+}
+
+fn unrendered(trigger: &Trigger) -> WouldFire {
+    WouldFire {
+        trigger_id: trigger.id,
+        label: trigger.fields.label.clone(),
+        definition_key: trigger.fields.definition_key.clone(),
+        payload: None,
+        reason: None,
     }
 }

@@ -28,7 +28,8 @@ const RETRYABLE: [State; 4] = [State::DeadLetter, State::Failed, State::Canceled
 /// The result of an operation on many jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bulk {
-    /// The outcome of each job: `canceled`, `requested`, `queued`, `deleted`, `finished`, `missing`, …
+    /// The outcome of each job: `canceled`, `requested`, `queued`, `blocked`, `deleted`; or, unchanged, `finished`,
+    /// `not_finished`, `past_deadline`, `duplicate`, `missing`.
     pub outcomes: Vec<(Uuid, String)>,
     /// Where the next call continues, if there may be more jobs.
     pub next: Option<BulkCursor>,

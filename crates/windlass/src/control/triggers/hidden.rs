@@ -21,6 +21,21 @@ pub(crate) fn hidden(trigger: &Trigger, value: &Value) -> Value {
     rules.map_or(Value::from(PLACEHOLDER), |rules| with_expressions(value, rules.payload(value)))
 }
 
+/// The trigger with only those conditions that are shown completely; none if these are all.
+pub(crate) fn without_hidden_conditions(trigger: &Trigger) -> Option<Trigger> {
+    let all = &trigger.fields.conditions;
+    let seen = hidden(trigger, all);
+    if seen == *all {
+        return None;
+    }
+    let is_shown = |(path, wanted): &(&String, &Value)| seen.get(path.as_str()) == Some(*wanted);
+    let members = all.as_object().into_iter().flatten().filter(is_shown);
+    let conditions = members.map(|(path, wanted)| (path.clone(), wanted.clone())).collect();
+    let mut partly = trigger.clone();
+    partly.fields.conditions = Value::Object(conditions);
+    Some(partly)
+}
+
 /// Returns the changes, with placeholders replaced by the secrets that they represent.
 pub(super) fn restored(old: &Trigger, changes: &Map<String, Value>) -> Result<Map<String, Value>> {
     let seen = shown(old.clone()).fields;

@@ -237,6 +237,20 @@ fn ten_thousand_tenants_are_each_served_once_a_round() {
     assert!(queue.jobs.values().all(|left| *left < 1_000_000));
 }
 
+/// Portions that a limit makes smaller are more of them.
+#[test]
+fn a_deal_within_limits_has_no_more_lanes_than_any_other() {
+    let mut queue = Queue::default();
+    (0..500).for_each(|id| queue.lane(id, id as usize, 0, 1, 100));
+    let mut served = BTreeSet::new();
+    for _ in 0..500_usize.div_ceil(MAX_LANES) {
+        let deal = queue.fair.deal_within(500, at(0), |_, wanted| wanted.min(1));
+        assert_eq!(deal.len(), MAX_LANES);
+        served.extend(queue.serve(&deal).into_iter().map(|(lane, _)| lane));
+    }
+    assert_eq!(served.len(), 500, "the others come first in the next deal");
+}
+
 /// Returns the turns so far, by tenant, after each deal.
 fn history(queue: &mut Queue, deals: usize, slots: usize, tenants: usize) -> Vec<Vec<usize>> {
     let mut had = vec![0; tenants];

@@ -57,9 +57,22 @@ impl Fence {
     }
 }
 
+/// Where a worker holds a job: its position in a block of jobs that were claimed together. Ends are written by place,
+/// because that is cheaper than by id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct BlockPlace {
+    pub(crate) lane: i32,
+    /// The number of the block in its lane.
+    pub(crate) block: i64,
+    /// From 0 to 63.
+    pub(crate) position: i16,
+}
+
 #[derive(Debug)]
 pub(crate) struct Claimed {
     pub(crate) fence: Fence,
+    /// None if the job is known only by its fence.
+    pub(crate) place: Option<BlockPlace>,
     pub(crate) definition_key: Arc<str>,
     pub(crate) payload: String,
     pub(crate) queued_ms: i64,

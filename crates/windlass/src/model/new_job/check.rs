@@ -1,5 +1,5 @@
-//! Checks before the database is called; errors contain the name of the field. The SQL function `refuse_options` checks
-//! the same.
+//! Checks before the database is called; errors contain the name of the field. The SQL functions `refuse_options` and
+//! `enqueue` check the same.
 
 use super::NewJob;
 use crate::error::{Error, Result};
@@ -8,6 +8,7 @@ use crate::model::trace::is_traceparent;
 const MAX_TEXT_LENGTH: usize = 500;
 const MAX_TAG_LENGTH: usize = 100;
 const MAX_TAGS: usize = 20;
+const MAX_DEPENDENCIES: usize = 100;
 
 impl NewJob {
     pub(crate) fn check(&self) -> Result<()> {
@@ -30,8 +31,14 @@ impl NewJob {
                 check_text(field, text, MAX_TEXT_LENGTH)?;
             }
         }
-        if options.subject_type.is_some() && options.subject_id.is_none() {
-            return Err(Error::refused("subject_id", "is required with subject_type"));
+        match (&options.subject_type, &options.subject_id) {
+            (Some(_), None) => return Err(Error::refused("subject_id", "is required with subject_type")),
+            (None, Some(_)) => return Err(Error::refused("subject_type", "is required with subject_id")),
+            (Some(_), Some(_)) | (None, None) => {}
+        }
+        if options.depends_on.len() > MAX_DEPENDENCIES {
+            let message = format!("must have at most {MAX_DEPENDENCIES} jobs");
+            return Err(Error::refused("depends_on", message));
         }
         if options.trace.as_deref().is_some_and(|trace| !is_traceparent(trace)) {
             return Err(Error::refused("trace", "must be a W3C traceparent"));

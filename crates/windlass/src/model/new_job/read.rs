@@ -119,13 +119,18 @@ mod tests {
 
     #[test]
     fn an_invalid_job_is_rejected_by_field() {
+        let ids = vec!["00000000-0000-0000-0000-000000000000"; 101];
+        let many = format!(r#"{{"definition_key": "a", "depends_on": {ids:?}}}"#);
         for (text, word) in [
             ("{}", "definition_key"),
             (r#"{"definition_key": "a", "colour": 1}"#, "colour"),
             (r#"{"definition_key": "a", "delay_seconds": -1}"#, "delay_seconds"),
             (r#"{"definition_key": ""}"#, "definition_key"),
             (r#"{"definition_key": "a", "if_unmet": "maybe"}"#, "maybe"),
+            (r#"{"definition_key": "a", "subject_type": "post"}"#, "subject_id"),
+            (r#"{"definition_key": "a", "subject_id": "7"}"#, "subject_type"),
             (r#"{"definition_key": "a", "payload": "\u0000"}"#, "NUL"),
+            (many.as_str(), "depends_on"),
         ] {
             let Err(error) = NewJob::from_json(text) else { panic!("{text} was accepted") };
             assert!(error.to_string().contains(word), "{text}: {error}");

@@ -99,6 +99,6 @@ pub struct WouldFire {
     pub definition_key: String,
     /// The rendered payload, if it could be rendered.
     pub payload: Option<Value>,
-    /// Why nothing would be enqueued.
+    /// Why nothing would be enqueued, or why that is not known.
     pub reason: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! The line of an error that tells it apart from other errors.
+//! The line of an error that distinguishes it from other errors.
 
 /// The first line of a Python traceback, which is the same for every exception.
 const TRACEBACK: &str = "Traceback (most recent call last):";

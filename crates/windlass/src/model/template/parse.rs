@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{Node, Piece, Placeholder, TemplatePath};
 use crate::error::Result;
-use crate::text::redact::is_secret_key;
+use crate::text::redact::{hides_numbers, is_secret_key};
 
 const MAX_DEPTH: usize = 32;
 
@@ -123,9 +123,13 @@ fn slot(written: &str, roots: &[&str], place: &TemplatePath) -> Result<Placehold
             roots.join(", ")
         )));
     }
-    // A value that is redacted because of its name must not get another name.
+    // A value that is redacted because of its name must not get another name, nor a number the name of a count.
     let secret = path[1..].iter().find(|segment| is_secret_key(segment));
-    if let Some(secret) = secret.filter(|_| !place.segments.iter().any(|segment| is_secret_key(segment))) {
+    let stays_hidden = match hides_numbers(&path[1..]) {
+        true => hides_numbers(&place.segments),
+        false => place.segments.iter().any(|segment| is_secret_key(segment)),
+    };
+    if let Some(secret) = secret.filter(|_| !stays_hidden) {
         return Err(place.refuse(format!(
             "{:?} is a hidden value that would be visible here; use a field name such as {secret}",
             short(written)

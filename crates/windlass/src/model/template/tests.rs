@@ -55,6 +55,16 @@ fn a_value_with_a_secret_name_keeps_such_a_name() {
     assert_eq!(render(kept, event).unwrap(), rendered);
 }
 
+/// The number of a count is shown.
+#[test]
+fn a_secret_number_does_not_get_the_name_of_a_count() {
+    let event = json!({"password": 4711, "max_tokens": 5});
+    let refused = render(json!({"max_tokens": "{{event.password}}"}), event.clone()).unwrap_err();
+    assert!(refused.starts_with("payload_template/max_tokens") && refused.contains("hidden"), "{refused}");
+    let kept = json!({"tokens": "{{event.max_tokens}}", "api_tokens": ["{{event.password}}"]});
+    assert_eq!(render(kept, event).unwrap(), json!({"tokens": 5, "api_tokens": [4711]}));
+}
+
 #[test]
 fn a_missing_field_is_an_error_with_its_path_unless_there_is_a_default() {
     let error = render(json!({"a": {"b/c": "{{event.size}}"}}), json!({})).unwrap_err();

@@ -3,7 +3,8 @@
 //! A migration drops the functions of earlier releases, and Postgres refuses to drop what something depends on. Every login
 //! that can use the schema can create such a view, even on a function that it may not execute, and would keep the database
 //! from being upgraded. So these functions are renamed before, and nobody may execute them: the view stays, and fails for
-//! whoever reads it. The doctor reports both.
+//! whoever reads it. The doctor reports both. The same for everything else that can depend on a function: whatever is not
+//! known to belong to our schema counts as an object of others.
 
 use tokio_postgres::Client;
 
@@ -22,7 +23,7 @@ const FIND: &str = "
              where k.name = p.proname || '(' || i.arguments || ')' and starts_with(k.state, pg_catalog.pg_get_function_result(p.oid) || ','))
        and exists (select from pg_catalog.pg_depend d
              where d.refclassid = 'pg_catalog.pg_proc'::regclass and d.refobjid = p.oid and d.deptype = 'n'
-               and 'windlass'::regnamespace <> coalesce(
+               and 'windlass'::regnamespace is distinct from coalesce(
                      (select c.relnamespace from pg_catalog.pg_rewrite w join pg_catalog.pg_class c on c.oid = w.ev_class
                        where d.classid = 'pg_catalog.pg_rewrite'::regclass and w.oid = d.objid),
                      (select o.pronamespace from pg_catalog.pg_proc o
@@ -33,6 +34,10 @@ const FIND: &str = "
                        where d.classid = 'pg_catalog.pg_constraint'::regclass and w.oid = d.objid),
                      (select c.relnamespace from pg_catalog.pg_trigger w join pg_catalog.pg_class c on c.oid = w.tgrelid
                        where d.classid = 'pg_catalog.pg_trigger'::regclass and w.oid = d.objid),
+                     (select c.relnamespace from pg_catalog.pg_policy w join pg_catalog.pg_class c on c.oid = w.polrelid
+                       where d.classid = 'pg_catalog.pg_policy'::regclass and w.oid = d.objid),
+                     (select t.typnamespace from pg_catalog.pg_type t
+                       where d.classid = 'pg_catalog.pg_type'::regclass and t.oid = d.objid),
                      (select c.relnamespace from pg_catalog.pg_class c
                        where d.classid = 'pg_catalog.pg_class'::regclass and c.oid = d.objid)))";
 

@@ -137,8 +137,8 @@ impl Session {
         self.is_silent.store(true, Ordering::Relaxed);
         let token = self.client().cancel_token();
         let request = async {
-            match tls() {
-                Ok(tls) if !self.is_plain => token.cancel_query(tls).await,
+            match (!self.is_plain).then(tls) {
+                Some(Ok(tls)) => token.cancel_query(tls).await,
                 _ => token.cancel_query(NoTls).await,
             }
         };

@@ -19,6 +19,75 @@ const MARKS: &[&str] = &[
     "cookie",
 ];
 
+/// The last words of names whose numbers are counts, such as `max_tokens`, `tokenCount` or `session_token_ttl`.
+const COUNTS: &[&str] = &[
+    "tokens",
+    "maxtokens",
+    "count",
+    "limit",
+    "length",
+    "size",
+    "bytes",
+    "seconds",
+    "minutes",
+    "hours",
+    "days",
+    "ms",
+    "ttl",
+    "age",
+    "version",
+    "attempts",
+];
+
+/// What is hidden of a value, because of its name or of a name above it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Hiding {
+    Nothing,
+    /// A count: a number is shown.
+    Strings,
+    /// A secret by a common name, such as `uses_cookies`: `true` is shown.
+    StringsAndNumbers,
+    /// A secret by the rules of the definition.
+    Everything,
+}
+
+impl Hiding {
+    fn of(name: &str, more: &[String]) -> Self {
+        let plain = plain(name);
+        if more.iter().any(|mark| plain.contains(mark)) {
+            Self::Everything
+        } else if !MARKS.iter().any(|mark| plain.contains(mark)) {
+            Self::Nothing
+        } else if is_count(name) {
+            Self::Strings
+        } else {
+            Self::StringsAndNumbers
+        }
+    }
+
+    /// Within a list or an object: that is not a count, whatever its name is.
+    fn inside(self) -> Self {
+        if self == Self::Strings { Self::StringsAndNumbers } else { self }
+    }
+}
+
+/// Whether a number with this name is a count, by the last word of the name.
+pub(super) fn is_count(name: &str) -> bool {
+    let end = name.trim_end_matches(|c: char| !c.is_alphanumeric());
+    let mut start = 0;
+    let mut before = None;
+    for (position, letter) in end.char_indices() {
+        let begins = before.is_some_and(|before: char| {
+            !before.is_alphanumeric() || letter.is_uppercase() && !before.is_uppercase()
+        });
+        if begins {
+            start = position;
+        }
+        before = Some(letter);
+    }
+    COUNTS.contains(&end[start..].to_lowercase().as_str())
+}
+
 /// A name in the form that is compared: `API-Key`, `apiKey` and `api_key` are the same.
 pub(super) fn plain(name: &str) -> String {
     name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
@@ -30,19 +99,25 @@ pub(super) fn is_secret_by(name: &str, more: &[String]) -> bool {
     MARKS.iter().any(|mark| name.contains(mark)) || more.iter().any(|mark| name.contains(mark))
 }
 
-/// A payload as it is shown: the strings under secret names are replaced. Numbers are not: `max_tokens` is not a
-/// secret.
+/// A payload as it is shown: the strings and numbers under secret names are replaced, and everything under the names of
+/// the definition. Counts are not: `max_tokens` is not a secret.
 pub(super) fn payload(value: &Value, more: &[String]) -> Value {
-    shown(value, more, false)
+    shown(value, more, Hiding::Nothing)
 }
 
-fn shown(value: &Value, more: &[String], is_secret: bool) -> Value {
+fn shown(value: &Value, more: &[String], hiding: Hiding) -> Value {
+    let is_hidden = match value {
+        Value::String(_) => hiding >= Hiding::Strings,
+        Value::Number(_) => hiding >= Hiding::StringsAndNumbers,
+        Value::Bool(_) => hiding >= Hiding::Everything,
+        Value::Null | Value::Array(_) | Value::Object(_) => false,
+    };
     match value {
-        Value::String(_) if is_secret => Value::from(PLACEHOLDER),
-        Value::Array(items) => items.iter().map(|item| shown(item, more, is_secret)).collect(),
+        _ if is_hidden => Value::from(PLACEHOLDER),
+        Value::Array(items) => items.iter().map(|item| shown(item, more, hiding.inside())).collect(),
         Value::Object(members) => {
             let shown = |(name, value): (&String, &Value)| {
-                (name.clone(), shown(value, more, is_secret || is_secret_by(name, more)))
+                (name.clone(), shown(value, more, hiding.inside().max(Hiding::of(name, more))))
             };
             Value::Object(members.iter().map(shown).collect::<Map<String, Value>>())
         }

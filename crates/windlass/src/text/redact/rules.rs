@@ -17,8 +17,8 @@ pub struct Redaction {
     /// Regular expressions in the syntax of the `regex` crate, applied to each line: matches are replaced in output,
     /// errors, results, progress and logs, and in the payload where it is shown.
     pub expressions: Vec<String>,
-    /// Parts of names of payload fields, in addition to the defaults such as `password`: their strings are redacted
-    /// where the payload is shown, and in the output of the job.
+    /// Parts of names of payload fields, in addition to the defaults such as `password`: their values are redacted
+    /// where the payload is shown, and their strings in the output of the job.
     pub keys: Vec<String>,
 }
 

@@ -132,6 +132,34 @@ fn payloads_hide_the_strings_under_sensitive_keys() {
     assert_eq!(found, ["k-123456", "one-two"]);
 }
 
+/// A-403.
+#[test]
+fn payloads_hide_numbers_under_sensitive_keys_except_counts() {
+    let value = json!({"pin": 4711, "password": 4711, "api_key": {"n": [1, 2.5], "set": true, "at": null},
+        "secret_account": 12, "max_tokens": 5, "tokenCount": 6, "token-TTL": 7, "tokens": 8,
+        "access_tokens": [9, {"count": 1}], "uses_cookies": true});
+    let common = json!({"pin": 4711, "password": "[redacted]",
+        "api_key": {"n": ["[redacted]", "[redacted]"], "set": true, "at": null},
+        "secret_account": "[redacted]", "max_tokens": 5, "tokenCount": 6, "token-TTL": 7, "tokens": 8,
+        "access_tokens": ["[redacted]", {"count": "[redacted]"}], "uses_cookies": true});
+    assert_eq!(payload(&value), common);
+    let rules = Rules::new(&Redaction::new().key("pin").key("max_tokens").key("uses_")).unwrap();
+    let mut own = common;
+    for name in ["pin", "max_tokens", "uses_cookies"] {
+        own[name] = json!("[redacted]");
+    }
+    assert_eq!(rules.payload(&value), own, "a definition's own keys hide every value");
+}
+
+#[test]
+fn a_number_is_redacted_if_its_text_is() {
+    let rules = Rules::new(&Redaction::new().expression(r"\b\d{16}\b")).unwrap();
+    let value = json!({"card": 4_111_111_111_111_111_u64, "n": 4111, "list": [4_111_111_111_111_111_u64]});
+    assert_eq!(rules.payload(&value), json!({"card": "[redacted]", "n": 4111, "list": ["[redacted]"]}));
+    let redactor = Redactor::new(["998877"], [""; 0]).unwrap();
+    assert_eq!(redactor.json_text(r#"[{"pin":998877},1]"#), r#"[{"pin":"[redacted]"},1]"#);
+}
+
 #[test]
 fn invalid_secrets_and_expressions_are_rejected() {
     assert!(Redactor::new(["short"], [""; 0]).unwrap_err().to_string().contains("must have at least"));

@@ -86,7 +86,7 @@ impl Shim {
     }
 
     /// Receives the next message; returns an error once the shim has exited. Cancel-safe.
-    pub(crate) async fn hear(&mut self) -> io::Result<FromShim> {
+    pub(crate) async fn receive(&mut self) -> io::Result<FromShim> {
         loop {
             if let Some(message) = message::take(&mut self.received)? {
                 return Ok(message);

@@ -31,9 +31,9 @@ pub(crate) struct Reports {
 
 /// The part of a line that is processed immediately.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Heard {
+pub(crate) enum ReportEvent {
     Progress { percent: f32, message: String },
-    Nonsense(String),
+    Invalid(String),
 }
 
 #[derive(Deserialize)]
@@ -58,25 +58,25 @@ struct ProgressLine {
 }
 
 impl Reports {
-    pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<Heard> {
-        let mut heard = Vec::new();
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<ReportEvent> {
+        let mut events = Vec::new();
         self.unfinished.extend_from_slice(bytes);
         while let Some(end) = self.unfinished.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.unfinished.drain(..=end).collect();
-            heard.extend(self.line(&line));
+            events.extend(self.line(&line));
         }
         if self.unfinished.len() > LINE_BYTES {
             self.unfinished.clear();
             self.fail(&format!("is longer than {LINE_BYTES} bytes"));
         }
-        heard
+        events
     }
 
-    pub(crate) fn finish(mut self) -> (Vec<Heard>, Result<Done, String>) {
+    pub(crate) fn finish(mut self) -> (Vec<ReportEvent>, Result<Done, String>) {
         let rest = std::mem::take(&mut self.unfinished);
-        let heard = self.line(&rest).into_iter().collect();
+        let events = self.line(&rest).into_iter().collect();
         if let Some(problem) = self.problem {
-            return (heard, Err(problem));
+            return (events, Err(problem));
         }
         let done = Done {
             result: self.result,
@@ -85,10 +85,10 @@ impl Reports {
             snooze: self.snooze,
             ..Done::default()
         };
-        (heard, Ok(done))
+        (events, Ok(done))
     }
 
-    fn line(&mut self, line: &[u8]) -> Option<Heard> {
+    fn line(&mut self, line: &[u8]) -> Option<ReportEvent> {
         if line.trim_ascii().is_empty() {
             return None;
         }
@@ -132,8 +132,8 @@ impl Reports {
         }
         let progress = line.progress?;
         Some(match serde_json::from_str::<ProgressLine>(progress.get()) {
-            Ok(progress) => Heard::Progress { percent: progress.percent, message: progress.message },
-            Err(error) => Heard::Nonsense(format!("report line {}: progress: {error}", self.lines)),
+            Ok(progress) => ReportEvent::Progress { percent: progress.percent, message: progress.message },
+            Err(error) => ReportEvent::Invalid(format!("report line {}: progress: {error}", self.lines)),
         })
     }
 
@@ -158,10 +158,11 @@ mod tests {
             {\"snooze_seconds\":1.5}\n{\"next\":[{\"definition_key\":\"b\",\"payload\":{}}]}";
         for size in 1..text.len() {
             let mut reports = Reports::default();
-            let mut heard: Vec<Heard> = text.chunks(size).flat_map(|piece| reports.push(piece)).collect();
+            let mut events: Vec<ReportEvent> =
+                text.chunks(size).flat_map(|piece| reports.push(piece)).collect();
             let (rest, done) = reports.finish();
-            heard.extend(rest);
-            assert_eq!(heard, [Heard::Progress { percent: 50.0, message: "half".to_owned() }]);
+            events.extend(rest);
+            assert_eq!(events, [ReportEvent::Progress { percent: 50.0, message: "half".to_owned() }]);
             let done = done.unwrap();
             assert_eq!(
                 (done.result.as_deref(), done.artifact.as_deref()),
@@ -186,8 +187,8 @@ mod tests {
             assert!(reports.finish().1.unwrap_err().starts_with("report line 1"), "{bad}");
         }
         let mut reports = Reports::default();
-        let heard = reports.push(b"{\"progress\":{\"percent\":\"much\"}}\n");
-        assert!(matches!(&heard[..], [Heard::Nonsense(_)]));
+        let events = reports.push(b"{\"progress\":{\"percent\":\"much\"}}\n");
+        assert!(matches!(&events[..], [ReportEvent::Invalid(_)]));
         assert!(reports.finish().1.is_ok());
     }
 }

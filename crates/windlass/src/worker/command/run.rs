@@ -11,7 +11,7 @@ use super::argv::{self, PlaceholderValues};
 use super::exit::Meaning;
 use super::message::{Exited, FromShim, LeaseEnd, Order, StopCause, ToShim, ns_at};
 use super::pool::{Pool, Shim};
-use super::report::{Heard, Reports};
+use super::report::{ReportEvent, Reports};
 use super::spec::CommandSpec;
 use super::sys::REPORT_FD;
 use super::tail::Tail;
@@ -38,7 +38,7 @@ pub(crate) async fn run(spec: &CommandSpec, pool: &Pool, job: &Context) -> RunRe
             Retry::Permanent,
             format!("cannot build the command from the payload: {problem}"),
         ),
-        Ok(order) => match start(spec, pool, job, order).await {
+        Ok(order) => match start(spec, pool, order).await {
             Err(error) => RunResult::failed(Retry::ByPolicy, format!("cannot start the command: {error}")),
             Ok((shim, pipes)) => {
                 let mut course = Course::new(spec, job, redactor.clone());
@@ -94,7 +94,7 @@ struct Pipes {
     report: Option<pipe::Receiver>,
 }
 
-async fn start(spec: &CommandSpec, pool: &Pool, _: &Context, order: Order) -> io::Result<(Shim, Pipes)> {
+async fn start(spec: &CommandSpec, pool: &Pool, order: Order) -> io::Result<(Shim, Pipes)> {
     let mut theirs: Vec<OwnedFd> = Vec::with_capacity(4);
     let mut stdin = None;
     if spec.gets_payload {
@@ -178,7 +178,7 @@ impl<'a> Course<'a> {
             let give_up =
                 if ended.is_some() { drained_by } else { patience.unwrap_or(backstop).min(backstop) };
             tokio::select! {
-                message = shim.hear(), if ended.is_none() => match message {
+                message = shim.receive(), if ended.is_none() => match message {
                     Ok(FromShim::Started { pid }) => self.pid = Some(pid),
                     Ok(FromShim::Heard) => unanswered_since = None,
                     Ok(FromShim::Refused { error }) => return (End::Refused(error), Some(shim)),
@@ -235,15 +235,17 @@ impl<'a> Course<'a> {
     }
 
     fn receive_report(&mut self, bytes: &[u8]) {
-        for heard in self.reports.push(bytes) {
-            self.forward(&heard);
+        for event in self.reports.push(bytes) {
+            self.forward(&event);
         }
     }
 
-    fn forward(&self, heard: &Heard) {
-        match heard {
-            Heard::Progress { percent, message } => self.job.progress(*percent, &self.redactor.text(message)),
-            Heard::Nonsense(problem) => {
+    fn forward(&self, event: &ReportEvent) {
+        match event {
+            ReportEvent::Progress { percent, message } => {
+                self.job.progress(*percent, &self.redactor.text(message));
+            }
+            ReportEvent::Invalid(problem) => {
                 let line = format!("{}\n", self.redactor.text(problem));
                 self.job.logs.append(self.job.fence(), LogStream::Log, &line);
             }
@@ -257,8 +259,8 @@ impl<'a> Course<'a> {
             held.finish(&mut self.text);
             self.keep(which, stream);
         }
-        let (heard, reported) = std::mem::take(&mut self.reports).finish();
-        heard.iter().for_each(|heard| self.forward(heard));
+        let (events, reported) = std::mem::take(&mut self.reports).finish();
+        events.iter().for_each(|event| self.forward(event));
         facts.pid = self.pid;
         let last_words =
             self.tails[1].last_line().or_else(|| self.tails[0].last_line()).map(ToOwned::to_owned);
@@ -288,7 +290,7 @@ impl<'a> Course<'a> {
             }
             Some(StopCause::Asked) => return self.stopped(),
             Some(StopCause::LeaseOver | StopCause::WorkerGone) => {
-                return RunResult::of(Outcome::Released, "the worker lost its lease");
+                return RunResult::stopped(Stop::LeaseLost);
             }
             Some(StopCause::Processes) => {
                 let most = limits.processes.unwrap_or_default();
@@ -351,11 +353,7 @@ impl<'a> Course<'a> {
     }
 
     fn stopped(&self) -> RunResult {
-        match self.job.switch.reason() {
-            Some(Stop::Canceled) => RunResult::of(Outcome::Canceled, "canceled"),
-            Some(Stop::Shutdown) => RunResult::of(Outcome::Released, "the worker shut down"),
-            Some(Stop::LeaseLost) | None => RunResult::of(Outcome::Released, "the worker lost its lease"),
-        }
+        RunResult::stopped(self.job.switch.reason().unwrap_or(Stop::LeaseLost))
     }
 
     fn unsupervised(&self) -> RunResult {

@@ -19,7 +19,7 @@ const MIN_PAUSE: Duration = Duration::from_millis(500);
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// The longest time that a job keeps its slot for an endpoint that is paused or being tried; then it is snoozed.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The snooze of a job that waited in vain for the result of the trial call.
+/// The snooze of a job that waited too long for the result of the trial call.
 const AFTER_TRIAL: Duration = Duration::from_secs(2);
 
 /// What a call shows about its endpoint.

@@ -174,16 +174,25 @@ fn redirected(from: &Url, response: &Response) -> Result<Url, CallFault> {
     Ok(next)
 }
 
-/// Seconds, or an instant, which is compared with the endpoint's own clock if it sends that.
+/// Seconds, or an instant, which is compared with the endpoint's own clock if it sends that. What is too large to count is as long
+/// as possible; the caller limits it.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let given = text("retry-after")?.trim();
-    if let Ok(seconds) = given.parse::<u64>() {
-        return Some(Duration::from_secs(seconds));
+    if !given.is_empty() && given.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Some(given.parse().map_or(Duration::MAX, Duration::from_secs));
     }
-    let instant = |text: &str| jiff::fmt::rfc2822::parse(text).ok().map(|zoned| zoned.timestamp());
     let now = text("date").and_then(instant).unwrap_or_else(Timestamp::now);
     Some(Duration::try_from(instant(given)?.duration_since(now)).unwrap_or_default())
+}
+
+/// The instant of a date in a header. The last day of the year 9999, which stands for "never", is past the maximum of a timestamp.
+fn instant(text: &str) -> Option<Timestamp> {
+    if let Ok(zoned) = jiff::fmt::rfc2822::parse(text) {
+        return Some(zoned.timestamp());
+    }
+    let date = jiff::civil::DateTime::strptime("%a, %d %b %Y %H:%M:%S GMT", text).ok()?;
+    (date.year() == jiff::civil::DateTime::MAX.year()).then_some(Timestamp::MAX)
 }
 
 fn fault_of(error: &reqwest::Error) -> CallFault {
@@ -268,3 +277,27 @@ impl fmt::Display for NotPublic {
 }
 
 impl std::error::Error for NotPublic {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_that_is_too_long_to_count_is_still_a_pause() {
+        let of = |given: &str| {
+            let headers = [("retry-after", given), ("date", "Fri, 01 Jan 2027 00:00:00 GMT")];
+            let headers = headers.map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
+            retry_after(&headers.into_iter().collect())
+        };
+        assert_eq!(of("120"), Some(Duration::from_secs(120)));
+        assert_eq!(of("Fri, 01 Jan 2027 00:02:00 GMT"), Some(Duration::from_secs(120)));
+        assert_eq!(of("Fri, 01 Jan 2021 00:02:00 GMT"), Some(Duration::ZERO));
+        let a_year = Duration::from_secs(365 * 24 * 3600);
+        for given in ["18446744073709551616", &"9".repeat(500), "Fri, 31 Dec 9999 23:59:59 GMT"] {
+            assert!(of(given).is_some_and(|pause| pause > a_year), "{given}");
+        }
+        for given in ["", "-1", "1e9", "soon", "Fri, 32 Dec 9999 23:59:59 GMT", "+99999999999999999999"] {
+            assert_eq!(of(given), None, "{given}");
+        }
+    }
+}

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::{MAX, MAX_WAITS, Settler, UnsettledAttempt, fitting};
 use crate::model::job::claimed::Fence;
 use crate::store::database::Session;
-use crate::store::job::SettleEntry;
+use crate::store::settle::SettleEntry;
 use crate::worker::running::Slot;
 
 /// The pause between two rounds.
@@ -186,7 +186,7 @@ impl Settler {
         match self.insist(session, &endings).await {
             Some(Ok(settled)) => {
                 left.extend(settled.busy.iter().map(|&position| group[position].clone()));
-                self.tell(group, &settled);
+                self.report(group, &settled);
             }
             Some(Err(error)) if group.len() == 1 && !error.is_lock_timeout() => {
                 self.write_refused(session, &group[0], &error).await;

@@ -28,10 +28,12 @@ pub(super) fn value(function: &str, name: &str, kind: &str, about: &About) -> St
             .map_or_else(|| "pg_catalog.gen_random_uuid()".to_owned(), |id| literal(&id.to_string())),
         "integer" => number(function, name, about).to_string(),
         "bigint" if name == "after_seqs" => literal("0"),
+        "bigint" if name == "seqs" => literal(&about.held_block.to_string()),
+        "smallint" if name == "positions" => literal("0"),
         "smallint" => literal("3"),
         "bigint" | "real" => literal("1"),
         "double precision" => literal("0"),
-        "boolean" => (function == "set_draining" || name == "is_waiting").to_string(),
+        "boolean" => (matches!(function, "set_draining" | "set_paused") || name == "is_waiting").to_string(),
         "jsonb" => literal(json(function, name)),
         "json" => literal("{}"),
         "bytea" => literal(&bytes(function, name, about)),
@@ -80,6 +82,8 @@ fn is_absent(function: &str, name: &str) -> bool {
 fn id(function: &str, name: &str, about: &About) -> Option<Uuid> {
     let is_of_held = [
         "settle",
+        "settle_blocks",
+        "settle_plain",
         "pull_settle",
         "reap",
         "pull_reap",
@@ -108,7 +112,7 @@ fn id(function: &str, name: &str, about: &About) -> Option<Uuid> {
 
 fn number(function: &str, name: &str, about: &About) -> i32 {
     match (function, name) {
-        ("unclaim", "lanes") => about.held_lane,
+        ("unclaim" | "settle_blocks" | "settle_plain", "lanes") => about.held_lane,
         (_, "lane" | "lanes") => about.lane,
         ("unclaim", "by_worker") | ("reap", "workers") | (_, "only_workers") => about.held_by,
         (_, "by_worker" | "to_worker" | "worker" | "workers") => about.worker,
@@ -127,7 +131,7 @@ fn json(function: &str, name: &str) -> &'static str {
         ("change_definition", _) => r#"{"description": "made"}"#,
         ("create_tenant", _) => r#"{"slug": "made", "name": "made"}"#,
         ("change_tenant", _) => r#"{"weight": 2}"#,
-        ("create_token", _) => {
+        ("create_token" | "rotate_token", _) => {
             r#"{"id": "made", "kind": "api", "name": "made", "role": "viewer", "created_by": "made"}"#
         }
         ("create_invitation", _) => {
@@ -144,9 +148,14 @@ fn json(function: &str, name: &str) -> &'static str {
 
 fn bytes(function: &str, name: &str, about: &About) -> String {
     match (function, name) {
-        ("create_session" | "create_token" | "create_invitation" | "create_password_reset", "hash") => {
-            "\\x01".to_owned()
-        }
+        (
+            "create_session"
+            | "create_token"
+            | "rotate_token"
+            | "create_invitation"
+            | "create_password_reset",
+            "hash",
+        ) => "\\x01".to_owned(),
         ("accept_invitation_as_new" | "choose_tenant", "hash") => secret_hash(about.done),
         _ => secret_hash(about.job),
     }
@@ -159,15 +168,15 @@ fn text(function: &str, name: &str, about: &About) -> String {
         (_, "trace") => "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned(),
         (_, "queue" | "queues") => "default".to_owned(),
         (_, "outcome") => "done".to_owned(),
+        (_, "act") => "job.enqueue".to_owned(),
         (_, "for_status") => "failed".to_owned(),
         (_, "new_role") => "operator".to_owned(),
         (_, "of_email") => format!("{}@example.org", about.mark),
         (_, "compared_hash" | "old_hash") | ("purge_subject", _) => about.mark.to_owned(),
-        ("create_token" | "find_token" | "revoke_token" | "retire_token" | "tokens_of", "of_id") => {
+        ("create_token" | "find_token" | "revoke_token" | "rotate_token" | "tokens_of", "of_id") => {
             about.job.to_string()
         }
         ("set_draining" | "pull_stop", "worker_id") => worker_name(about.tenant, "idle"),
-        ("retire_token", "successor") => about.done.to_string(),
         ("lead", "of_duty") => "schedule".to_owned(),
         ("answer_request", "with_key") => "unanswered".to_owned(),
         _ if name.contains("key") => "unserved".to_owned(),

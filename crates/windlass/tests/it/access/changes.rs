@@ -40,7 +40,7 @@ const NOTE: &str = "
       for relation in
         select c.relname from pg_class c
          where c.relnamespace = 'windlass'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
-           and c.relname not in ('audit_due', 'key_lock') -- have no row after a transaction
+           and c.relname <> 'key_lock' -- has no row after a transaction
       loop
         execute format('create trigger note after insert or update or delete on windlass.%I for each row execute function public.note(%L)',
           relation, relation);

@@ -40,7 +40,15 @@ async fn hostile_code_of_the_same_names_never_runs_as_another_role() {
     let database: String = admin.query_one("select current_database()::text", &[]).await.unwrap().get(0);
     for group in GROUPS {
         let role = Login::create(&queue, group).await;
-        let grant = format!("grant create on database {database} to {}", role.name);
+        // The types, which some of our functions take: an attacker may have created functions before they were closed.
+        let grant = format!(
+            "grant create on database {database} to {0};
+             do $$ declare type text; begin
+               for type in select c.oid::regclass from pg_class c where c.relnamespace = 'windlass'::regnamespace and c.relkind in ('r', 'p')
+               loop execute format('grant usage on type %s to {0}', type); end loop;
+             end $$",
+            role.name
+        );
         admin.batch_execute(&grant).await.unwrap();
         let client = role.client().await;
         client.batch_execute(include_str!("hostile.sql")).await.unwrap();

@@ -1,5 +1,6 @@
 //! What a login leaves behind for others: leases, names, views. None of it outlasts the login for long or stops another.
 
+use serde_json::json;
 use uuid::Uuid;
 use windlass::keeper::{Duty, Keeper, KeeperSettings};
 use windlass::setup::{Severity, examine};
@@ -202,7 +203,7 @@ async fn tokens_with_the_same_id_are_separated_by_the_migration() {
     let (a, b) = (queue.tenant("a").await, queue.tenant("b").await);
     let admin = queue.client().await;
     let before = format!(
-        "alter table windlass.audit_due drop column role;
+        "create table windlass.audit_due (); alter table windlass.audit_due owner to windlass_owner;
          drop index windlass.api_tokens_by_id; create index api_tokens_by_id on windlass.api_tokens (id);
          alter index windlass.api_tokens_by_id owner to windlass_owner;
          insert into windlass.api_tokens (tenant_id, id, kind, name, secret_hash, role, created_by, created_at) values
@@ -332,17 +333,31 @@ async fn a_token_is_not_rotated_to_one_that_does_not_exist() {
     let admin = queue.client().await;
     let tokens = format!(
         "insert into windlass.api_tokens (tenant_id, id, kind, name, secret_hash, role, created_by) values
-           ('{a}', 'old', 'api', 'n', '\\x01', 'viewer', 'x'), ('{a}', 'new', 'api', 'n', '\\x02', 'viewer', 'x'),
-           ('{b}', 'other', 'api', 'n', '\\x03', 'viewer', 'x')"
+           ('{a}', 'old', 'api', 'n', '\\x01', 'viewer', 'x'), ('{b}', 'other', 'api', 'n', '\\x03', 'viewer', 'x')"
     );
     admin.batch_execute(&tokens).await.unwrap();
     let role = Login::create(&queue, "windlass_operator").await;
     let client = role.client().await;
-    let retire = |successor: &str| format!("select windlass.retire_token('{a}', 'old', '{successor}', 0)");
-    for successor in ["n/a", "other", "old"] {
-        assert_eq!(refusal(client.query(&retire(successor), &[]).await), "WL005", "{successor}");
+    let rotate = |id: &str, successor: &str| {
+        let fields = json!({"id": successor, "kind": "api", "name": "n", "role": "viewer"});
+        format!("select windlass.rotate_token('{a}', '{id}', 0, '{fields}', '\\x04')")
+    };
+    for (id, successor, code) in [
+        ("old", "old", "23505"),
+        ("old", "other", "23505"),
+        ("n/a", "new", "WL011"),
+        ("other", "new", "WL011"),
+        ("new", "new", "WL011"),
+    ] {
+        assert_eq!(refusal(client.query(&rotate(id, successor), &[]).await), code, "{id} {successor}");
     }
-    client.query(&retire("new"), &[]).await.unwrap();
+    client.query(&rotate("old", "new"), &[]).await.unwrap();
+    assert_eq!(refusal(client.query(&rotate("old", "newer"), &[]).await), "WL011", "a second rotation");
+    let recorded = "select target, before ->> 'id', after ->> 'id', after ? 'secret_hash' from windlass.audit where action like 'token.%'";
+    let rows = admin.query(recorded, &[]).await.unwrap();
+    let rows: Vec<(String, String, String, bool)> =
+        rows.iter().map(|row| (row.get(0), row.get(1), row.get(2), row.get(3))).collect();
+    assert_eq!(rows, [("new".to_owned(), "old".to_owned(), "new".to_owned(), false)]);
     drop(client);
     role.drop().await;
 }

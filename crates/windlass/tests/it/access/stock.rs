@@ -19,6 +19,7 @@ pub(super) struct About {
     /// A running job of a worker whose lease has expired. Its id is also the token of the attempt.
     pub(super) held: Uuid,
     pub(super) held_lane: i32,
+    pub(super) held_block: i64,
     pub(super) held_by: i32,
     /// A canceled job. Its id is also that of the schedule.
     pub(super) done: Uuid,
@@ -31,8 +32,9 @@ impl About {
     /// Of this tenant, but of nothing that exists.
     pub(super) fn nothing(tenant: Uuid) -> Self {
         let [job, held, done, definition] = [(); 4].map(|()| Uuid::new_v4());
-        let (lane, held_lane, held_by, worker) = (1, 1, 1, 1);
-        Self { tenant, mark: "nothing", job, lane, held, held_lane, held_by, done, definition, worker }
+        let (lane, held_lane, held_block, held_by, worker) = (1, 1, 1, 1, 1);
+        let mark = "nothing";
+        Self { tenant, mark, job, lane, held, held_lane, held_block, held_by, done, definition, worker }
     }
 }
 
@@ -91,13 +93,14 @@ pub(super) async fn stock(queue: &TestQueue, tenant: Uuid, mark: &'static str) -
     let held = queue.enqueue(&new("held")).await.unwrap().id;
     let job = queue.enqueue(&new("unserved")).await.unwrap().id;
     let (worker, held_by) = (register(&admin, tenant, "idle").await, register(&admin, tenant, "lost").await);
-    let claim =
-        "select job_id from windlass.claim($1, $2, array[$3::integer], array[0::bigint], array[1], 0)";
+    let claim = "select job_id, block from windlass.claim($1, $2, array[$3::integer], array[0::bigint], array[1], 0, true)";
     let claimed = admin.query_one(claim, &[&held_by, &held, &held_lane]).await.unwrap();
     assert_eq!(claimed.get::<_, Uuid>(0), held);
     let definition = "select id from windlass.job_definitions where key = 'unserved'";
     let definition = admin.query_one(definition, &[]).await.unwrap().get(0);
-    let about = About { tenant, mark, job, lane, held, held_lane, held_by, done, definition, worker };
+    let held_block = claimed.get(1);
+    let about =
+        About { tenant, mark, job, lane, held, held_lane, held_block, held_by, done, definition, worker };
     let values = [
         (":hash_of_job", secret_hash(job)),
         (":hash_of_done", secret_hash(done)),

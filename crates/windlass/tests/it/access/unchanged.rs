@@ -74,6 +74,10 @@ async fn what_changes_nothing_records_nothing() {
         format!("purge('{DEFAULT_TENANT}', array['{purged}']::uuid[])"),
         format!("purge_subject('{DEFAULT_TENANT}', 's', '1')"),
     ];
+    // A queue that was never paused.
+    let before = rows(client).await;
+    client.batch_execute("select windlass.set_paused('new', false)").await.unwrap();
+    assert_eq!(rows(client).await, before);
     for act in acts {
         for expected in [1, 0] {
             let before = rows(client).await;
@@ -120,7 +124,7 @@ async fn no_verb_of_the_library_records_what_it_did_not_change() {
         let change = json!({"name": "A"});
         acts!(all, "change_tenant", |acting| acting.change_tenant(tenant, fields(&change)));
         let change = json!({"max_lanes": 7});
-        acts!(all, "change_tenant_limits", |acting| acting.change_tenant_limits(tenant, fields(&change)));
+        acts!(all, "change_tenant", |acting| acting.change_tenant(tenant, fields(&change)));
         acts!(all, "delete_tenant", |acting| acting.delete_tenant(deleted));
         let change = json!({"max_attempts": 5});
         acts!(all, "change_definition", |acting| acting.change_definition(definition, fields(&change), None));

@@ -31,7 +31,7 @@ async fn a_running_limit_holds_where_transactions_are_repeatable_read_by_default
             run = desk.next() => run,
             run = other_desk.next() => run,
         };
-        let running = count(&client, "select count(*) from windlass.live").await;
+        let running = count(&client, "select count(*) from windlass.running").await;
         assert!(running <= 3, "{running} run of 3 allowed");
         run.succeed();
     }

@@ -23,13 +23,13 @@ const REASONS: [(&str, &str); 9] = [
     ),
     (
         "it deletes or updates the row of its fence, so that an attempt that has ended fails it (40001)",
-        "hand_over pull_settle settle",
+        "hand_over pull_settle settle settle_blocks settle_plain",
     ),
     (
         "it moves or marks rows that it writes, so that a row that others have changed fails it (40001)",
         "accept_invitation_as_new answer_request change_definition change_tenant choose_tenant define delete_trigger dispatch_events
          end_session ensure_tenant heartbeat hold_event_back lead mark_tenant_deleting promote pull_touch release_hold
-         remember_request remove_member retire_token retry_dispatch revoke_invitation revoke_token set_draining set_member_role set_paused
+         remember_request remove_member retry_dispatch revoke_invitation revoke_token set_draining set_member_role set_paused
          set_retention update_trigger",
     ),
     ("its limit takes turns (take_turn)", "create_invitation create_trigger"),

@@ -21,6 +21,7 @@ async fn the_sql_function_names_the_argument_that_it_rejects() {
         ("priority => -1", "priority"),
         ("priority => 1001", "priority"),
         ("subject_type => 'order'", "subject_id"),
+        ("subject_id => '7'", "subject_type"),
         ("trace => 'anything'", "trace"),
         ("trace => '00-00000000000000000000000000000000-00f067aa0ba902b7-01'", "trace"),
     ] {

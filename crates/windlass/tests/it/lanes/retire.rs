@@ -5,7 +5,7 @@ use tokio_postgres::Client;
 use uuid::Uuid;
 use windlass::NewJob;
 use windlass::keeper::Duty;
-use windlass_testing::{Login, TestQueue, eventually};
+use windlass_testing::{Login, TestQueue, eventually, until_a_session_waits};
 
 use super::{bounded, refused_for};
 use crate::support::{assert_counts_are_exact, count, keeper, status};
@@ -211,4 +211,38 @@ async fn a_lane_that_an_open_transaction_uses_again_is_not_deleted() {
     world.visit().await;
     assert_eq!(world.lane("2026-01-01").await, lane);
     assert_eq!(world.count(IN_USE).await, 1);
+}
+
+/// it is refused like a lane that does not exist. Before, the job was accepted and never claimed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_for_a_lane_that_is_being_deleted_is_refused() {
+    let world = World::create().await;
+    world.retire().await;
+    world.client.batch_execute(WEEK).await.unwrap();
+    world.visit().await;
+    let lane = world.lane("2026-01-01").await;
+    let keeper = world.queue.client().await;
+    // Transactions of other tests on the same server may have to end first.
+    eventually("it is deleted", async || {
+        let delete = "begin; update windlass.lane_mark set at_lane = 0; select windlass.retire_lanes(1000)";
+        keeper.batch_execute(delete).await.unwrap();
+        let is_gone = count(&keeper, LANES).await == 0;
+        if !is_gone {
+            keeper.batch_execute("commit").await.unwrap();
+        }
+        is_gone
+    })
+    .await;
+    let role = Login::create(&world.queue, "windlass_app").await;
+    let client = role.client().await;
+    let call = format!(
+        "begin; set local windlass.tenant_id = '{0}'; select windlass.enqueue_routed('{0}', gen_random_uuid(), {lane}, 3::smallint, '{{}}', null)",
+        world.tenant
+    );
+    let enqueuing = tokio::spawn(async move { client.batch_execute(&call).await });
+    until_a_session_waits(&world.client).await;
+    keeper.batch_execute("commit").await.unwrap();
+    let refused = enqueuing.await.unwrap().unwrap_err();
+    assert_eq!(refused.code().map(|code| code.code()), Some("WL007"), "{refused}");
+    role.drop().await;
 }

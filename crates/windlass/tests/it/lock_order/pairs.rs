@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error, Row};
 use uuid::Uuid;
 use windlass::job::Fence;
@@ -35,30 +36,59 @@ fn pull_settle(fence: &Fence, detail: &Value) -> String {
     format!("select windlass.pull_settle('{tenant}', '{job}', {attempt}, '{token}', '{detail}')")
 }
 
+fn hand_over(fence: &Fence, to: &Hand) -> String {
+    let (Fence { tenant, job, attempt, token }, to) = (fence, to.worker);
+    format!("select windlass.hand_over('{tenant}', '{job}', {attempt}, '{token}', {to}, 60, 60)")
+}
+
+/// Waits for locks, unlike `pull_settle`.
+fn settle(fence: &Fence, detail: &Value) -> String {
+    let Fence { tenant, job, attempt, token } = fence;
+    format!(
+        "select settled from windlass.settle(array['{tenant}'::uuid], array['{job}'::uuid], array[{attempt}], array['{token}'::uuid],
+           array[null::integer], array['{detail}'::jsonb])"
+    )
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_is_handed_over_and_settled_at_once_does_not_deadlock() {
     let (queue, hand) = start().await;
     let other = Hand::new(queue.client().await).await;
     hand.enqueue("'a'").await;
-    let hand_over = |fence: &Fence| {
-        let Fence { tenant, job, attempt, token } = fence;
-        let to = other.worker;
-        format!("select windlass.hand_over('{tenant}', '{job}', {attempt}, '{token}', {to}, 60, 60)")
-    };
     // The lease of the first attempt is left over.
     let fence = hand.claim_one().await;
-    hand.client.batch_execute(&hand_over(&fence)).await.unwrap();
+    hand.client.batch_execute(&hand_over(&fence, &other)).await.unwrap();
     assert!(hand.settle(&fence, Some(json!({"outcome": 7, "next": 5}))).await);
     let fence = hand.claim_one().await;
 
     let settling = begin(&queue, "select from windlass.pull_lease for update").await;
-    let handing = beside(&queue, hand_over(&fence)).await;
+    let handing = beside(&queue, hand_over(&fence, &other)).await;
     until_a_session_waits(&hand.client).await;
     let settled =
         settling.query_one(&pull_settle(&fence, &json!({"outcome": 1, "next": 1})), &[]).await.unwrap();
     settling.batch_execute("commit").await.unwrap();
-    let handed = handing.await.unwrap().unwrap();
-    assert_eq!((settled.get::<_, &str>(0), handed.get::<_, bool>(0)), ("settled", false));
+    assert_eq!(settled.get::<_, &str>(0), "settled");
+    // It waits for 200 ms, which may be over before the commit.
+    match handing.await.unwrap() {
+        Ok(handed) => assert!(!handed.get::<_, bool>(0)),
+        Err(error) => assert_eq!(error.code(), Some(&SqlState::LOCK_NOT_AVAILABLE)),
+    }
+}
+
+/// A-344: each such call held a connection of the worker.
+#[tokio::test(flavor = "multi_thread")]
+async fn handing_a_job_over_does_not_wait_for_an_open_cancel() {
+    let (queue, hand) = start().await;
+    let other = Hand::new(queue.client().await).await;
+    hand.enqueue("'a'").await;
+    let fence = hand.claim_one().await;
+    let application =
+        begin(&queue, &format!("select windlass.cancel('{DEFAULT_TENANT}', '{}')", fence.job)).await;
+    let error = hand.client.query_one(&hand_over(&fence, &other), &[]).await.unwrap_err();
+    assert_eq!(error.code(), Some(&SqlState::LOCK_NOT_AVAILABLE));
+    application.batch_execute("rollback").await.unwrap();
+    let handed = hand.client.query_one(&hand_over(&fence, &other), &[]).await.unwrap();
+    assert!(handed.get::<_, bool>(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -78,11 +108,32 @@ async fn a_job_that_is_purged_and_settled_with_progress_at_once_does_not_deadloc
     let purging = beside(&queue, format!("select windlass.purge('{tenant}', array['{job}'::uuid])")).await;
     until_a_session_waits(&hand.client).await;
     let detail = json!({"outcome": 1, "next": 1, "progress": {"percent": 100, "message": "done"}});
-    let settling = beside(&queue, pull_settle(&fence, &detail)).await;
+    let settling = beside(&queue, settle(&fence, &detail)).await;
     eventually("both wait", async || waiting_for_locks(&hand.client).await == 2).await;
     waiting.batch_execute("commit").await.unwrap();
     let (purged, settled) = (purging.await.unwrap().unwrap(), settling.await.unwrap().unwrap());
-    assert_eq!((purged.get::<_, i32>(0), settled.get::<_, &str>(0)), (1, "lost"));
+    assert_eq!((purged.get::<_, i32>(0), settled.get::<_, Option<Vec<i32>>>(0)), (1, None));
+}
+
+/// A-342.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_ends_with_a_next_job_does_not_deadlock_with_an_enqueue_under_its_key_and_a_quota() {
+    let (queue, hand) = start().await;
+    let quota = format!("select windlass.change_tenant('{DEFAULT_TENANT}', '{{\"max_queued\": 1000}}')");
+    hand.client.batch_execute(&quota).await.unwrap();
+    hand.enqueue("'a', dedupe_key => 'k'").await;
+    let fence = hand.claim_one().await;
+
+    let first = format!("select from windlass.tenants where id = '{DEFAULT_TENANT}' for no key update");
+    let enqueuing = begin(&queue, &first).await;
+    let detail = json!({"outcome": 1, "next": 1, "chain": [{"definition_key": "a"}]});
+    let settling = beside(&queue, settle(&fence, &detail)).await;
+    until_a_session_waits(&hand.client).await;
+    let again = "select is_duplicate from windlass.enqueue('a', dedupe_key => 'k')";
+    let is_duplicate: bool = enqueuing.query_one(again, &[]).await.unwrap().get(0);
+    enqueuing.batch_execute("commit").await.unwrap();
+    let settled = settling.await.unwrap().unwrap();
+    assert_eq!((is_duplicate, settled.get::<_, Option<Vec<i32>>>(0)), (true, Some(vec![1])));
 }
 
 fn trigger_fields() -> Value {

@@ -4,10 +4,10 @@ with name as (
          b.lane, b.ordering_key
     from windlass.job b),
 place as (
-  select l.tenant_id, l.job_id, l.attempt, format('%s/%s/%s', l.failures, l.lost, l.snoozes) as counted, l.holds_dedupe as holds,
+  select l.tenant_id, r.job_id, l.attempt, format('%s/%s/%s', l.failures, l.lost, l.snoozes) as counted, l.holds_dedupe as holds,
          format('running by %s token=%s canceled=%s', w.worker_id, ('x' || right(l.token::text, 8))::bit(32)::integer,
-                (l.cancel_requested_at is not null)::text) as said
-    from windlass.live l left join windlass.job_workers w on w.id = l.worker
+                (l.cancel_requested_at[r.at_position + 1] is not null)::text) as said
+    from windlass.live l cross join lateral windlass.running_of(l.ids, l.ended) r left join windlass.job_workers w on w.id = l.worker
   union all
   select s.tenant_id, s.job_id, s.attempt, format('%s/%s/%s', s.failures, s.lost, s.snoozes), s.holds_dedupe, 'queued' from windlass.standing s
   union all

@@ -1,6 +1,7 @@
 -- What must be true of every snapshot, whatever was done before: one row for each thing that is wrong.
 with place as (
-  select l.tenant_id, l.job_id, 'running' as state, l.holds_dedupe, l.attempt from windlass.live l
+  select l.tenant_id, r.job_id, 'running' as state, l.holds_dedupe, l.attempt
+    from windlass.live l cross join lateral windlass.running_of(l.ids, l.ended) r
   union all select s.tenant_id, s.job_id, 'queued', s.holds_dedupe, s.attempt from windlass.standing s
   union all select d.tenant_id, d.job_id, 'scheduled', d.holds_dedupe, d.attempt from windlass.deferred d
   union all select k.tenant_id, k.job_id, 'blocked', k.holds_dedupe, null from windlass.blocked k
@@ -23,6 +24,13 @@ select format('%s of the %s jobs of line row %s are found there', count(s.job_id
     where s.tenant_id = l.tenant_id and s.job_id = any (l.ids) and s.lane = l.lane and s.place between l.seq and l.seq + 63) s on true
  group by l.lane, l.seq, l.tenant_id having count(s.job_id) <> max(cardinality(l.ids)) or count(s.job_id) = 0
 union all
+-- Whoever runs in a block is found there, by its body or by its own id. No block is over, and no bit is set without a job.
+select format('%s of the %s running jobs of block %s are found there', count(s.job_id), windlass.running_in(l.ids, l.ended), l.seq)
+  from windlass.live l left join lateral (select s.job_id from windlass.running s
+    where s.tenant_id = l.tenant_id and s.job_id = any (l.ids) and s.lane = l.lane and s.seq = l.seq) s on true
+ group by l.lane, l.seq, l.tenant_id
+having count(s.job_id) <> windlass.running_in(l.ids, l.ended) or count(s.job_id) = 0 or l.ended & ~windlass.all_bits(l.ids) <> 0
+union all
 -- Every attempt but the one under way has ended exactly once, and none is left out.
 select format('job %s ended %s of its attempts, the last was %s', p.job_id, h.ended, h.last)
   from place p
@@ -31,11 +39,11 @@ select format('job %s ended %s of its attempts, the last was %s', p.job_id, h.en
  where h.ended <> h.last or h.last <> coalesce(case when p.state = 'running' then p.attempt - 1 else p.attempt end, h.last)
 union all
 select format('cancel request without its run: %s', c.job_id) from windlass.cancel_request c
- where not exists (select from windlass.live l where l.tenant_id = c.tenant_id and l.job_id = c.job_id
+ where not exists (select from windlass.running l where l.tenant_id = c.tenant_id and l.job_id = c.job_id
                      and l.attempt = c.attempt and l.worker = c.worker and l.cancel_requested_at is not null)
 union all
 select format('job %s runs by worker %s, which is closed', l.job_id, l.worker)
-  from windlass.live l join windlass.job_workers w on w.id = l.worker where w.stopped_at is not null
+  from windlass.running l join windlass.job_workers w on w.id = l.worker where w.stopped_at is not null
 union all
 select format('token %s is of two claims', l.token) from windlass.live l group by l.token having count(distinct (l.worker, l.claimed_at)) > 1
 union all

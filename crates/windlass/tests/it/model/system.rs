@@ -262,8 +262,8 @@ impl System {
 
     fn complete_all(&self, case: &Case, worker: usize) -> Result<String, Error> {
         let query = "select 'settled ' || coalesce(cardinality(s.settled), 0) from (
-            select array_agg(tenant_id) as tenants, array_agg(job_id) as jobs, array_agg(attempt) as attempts, array_agg(token) as tokens
-              from (select * from windlass.live where worker = $1 order by tenant_id, job_id) l) l
+            select array_agg(l.tenant_id) as tenants, array_agg(r.job_id) as jobs, array_agg(l.attempt) as attempts, array_agg(l.token) as tokens
+              from windlass.live l, windlass.running_of(l.ids, l.ended) r where l.worker = $1) l
             cross join lateral windlass.settle(l.tenants, l.jobs, l.attempts, l.tokens, null, null) s";
         self.word(query, &[&case.workers[worker]])
     }

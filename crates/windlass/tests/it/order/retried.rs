@@ -4,10 +4,12 @@
 use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 use windlass::DEFAULT_TENANT;
+use windlass::admin::{Actor, Reach};
+use windlass::job::{Filter, State};
 use windlass_testing::{TestQueue, until_waits_or_ends};
 
 use super::start;
-use crate::support::{Hand, assert_counts_are_exact, status};
+use crate::support::{Hand, assert_counts_are_exact, count, ending, status};
 
 const RETRY: &str = "select answer from windlass.retry($1, $2, 'tester')";
 const RETRY_MANY: &str = "select windlass.retry_many($1, array[$2::uuid], null, 'tester')";
@@ -63,5 +65,33 @@ async fn a_retry_whose_snapshot_shows_a_decided_dependency_fails() {
             old.batch_execute("rollback").await.unwrap();
             assert_eq!(hand.retry(first).await, "blocked");
         }
+    }
+}
+
+/// A dependency from before the end of a job may still exist when the job is retried.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_whose_dependency_has_failed_meanwhile_is_canceled_again() {
+    for is_bulk in [false, true] {
+        let (queue, hand) = start().await;
+        let failing = hand.enqueue("'held'").await;
+        let fence = hand.claim_one().await;
+        let id = hand.enqueue(&format!("'held', depends_on => array['{failing}'::uuid]")).await;
+        assert_eq!(hand.cancel(id).await, "canceled");
+        assert!(hand.settle(&fence, Some(ending::failed())).await);
+        let kept = "insert into windlass.dependency (tenant_id, needs_job_id, job_id, if_unmet, is_ordering)
+                      values ($1, $2, $3, 'cancel', false)";
+        hand.client.execute(kept, &[&DEFAULT_TENANT, &failing, &id]).await.unwrap();
+        if is_bulk {
+            let acting = queue.act(Reach::Tenant(DEFAULT_TENANT), &Actor::new("tester")).await.unwrap();
+            let all = acting.retry_many(&Filter::new(DEFAULT_TENANT).ids([id]), None).await.unwrap();
+            assert_eq!((all.outcomes.as_slice(), all.changed()), (&[(id, "canceled".to_owned())][..], 1));
+            acting.commit().await.unwrap();
+        } else {
+            let state = queue.retry(DEFAULT_TENANT, id, "tester").await.unwrap();
+            assert_eq!(state, State::Canceled);
+        }
+        let recorded = "select count(*) from windlass.audit where action like 'job.retry%'";
+        assert_eq!(count(&hand.client, recorded).await, 1, "bulk: {is_bulk}");
+        assert_counts_are_exact(&hand.client).await;
     }
 }

@@ -80,14 +80,39 @@ async fn a_job_of_a_week_ahead_is_moved_out_of_a_large_default_partition() {
     assert_eq!(count(&client, "select count(*) from pg_constraint where conname like 'not\\_%'").await, 0);
 }
 
+/// A-389: 16 MB are not moved while the tables are locked.
+#[tokio::test]
+async fn large_jobs_of_a_week_ahead_keep_no_week_from_its_partition() {
+    let queue = TestQueue::create().await;
+    queue.define(&Definition::new("a")).await.unwrap();
+    let client = queue.client().await;
+    let mut ids = Vec::new();
+    for _ in 0..40 {
+        let text: String = (0..25_000).map(|_| Uuid::new_v4().simple().to_string()).collect();
+        let job = NewJob::new("a").payload(&serde_json::json!(text)).id(ahead(3));
+        ids.push(queue.enqueue(&job).await.unwrap().id);
+    }
+    assert_eq!(maintain(&client, 4).await, 4);
+    assert_eq!(count(&client, "select count(*) from windlass.job_default").await, 0);
+    for id in ids {
+        assert!(partition_of(&client, id).await.contains("_w"));
+    }
+    assert_eq!(count(&client, "select count(*) from windlass.troubles() where duty = 'partition'").await, 0);
+    assert_eq!(count(&client, "select count(*) from pg_constraint where conname like 'not\\_%'").await, 0);
+}
+
 #[tokio::test]
 async fn too_many_jobs_of_a_week_ahead_stay_and_are_reported_until_few_are_left() {
     let queue = TestQueue::create().await;
     queue.define(&Definition::new("a")).await.unwrap();
     let client = queue.client().await;
     let tenant = queue.tenant("noisy").await;
-    let jobs: Vec<NewJob> = (0..5001).map(|_| NewJob::new("a").tenant(tenant).id(ahead(3))).collect();
-    queue.enqueue_many(&jobs).await.unwrap();
+    let first = queue.enqueue(&NewJob::new("a").tenant(tenant).id(ahead(3))).await.unwrap().id;
+    // Their ids follow that of the first one.
+    let fill = "insert into windlass.job (tenant_id, id, created_at, lane, source, max_attempts, payload)
+        select b.tenant_id, (left($1::uuid::text, 24) || lpad(to_hex(n), 12, '0'))::uuid, now(), b.lane, 1, 3, '{}'
+          from windlass.job b, generate_series(1, 100000) n where b.id = $1";
+    assert_eq!(client.execute(fill, &[&first]).await.unwrap(), 100_000);
     assert_eq!(
         maintain(&client, 4).await,
         3,
@@ -98,7 +123,7 @@ async fn too_many_jobs_of_a_week_ahead_stay_and_are_reported_until_few_are_left(
     assert_eq!(rows.len(), 1);
     let (subject, reason): (String, String) = (rows[0].get(0), rows[0].get(1));
     assert!(subject.starts_with("job_"), "{subject}");
-    assert!(reason.contains("5001 rows") && reason.contains(&tenant.to_string()), "{reason}");
+    assert!(reason.contains("100001 rows") && reason.contains(&tenant.to_string()), "{reason}");
 
     let purge =
         "select windlass.purge($1, array(select id from windlass.job where tenant_id = $1 limit 100))";

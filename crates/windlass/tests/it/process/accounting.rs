@@ -26,7 +26,7 @@ pub(crate) async fn settle_accounts(client: &Client, fleet: &Fleet, acked: &[Uui
     eventually("every job has ended", async || {
         number(
             client,
-            "select (select count(*) from windlass.line) + (select count(*) from windlass.live) + (select count(*) from windlass.deferred)
+            "select (select count(*) from windlass.line) + (select count(*) from windlass.running) + (select count(*) from windlass.deferred)
                              + (select count(*) from windlass.blocked)",
         )
         .await

@@ -169,7 +169,7 @@ async fn pass_on(
 /// Invariants 9, 11 and 15: a claim or an ending on a hanging connection is sent again on another one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hanging_connection_prevents_no_job_from_ending() {
-    for statement in ["windlass.claim(", "windlass.settle("] {
+    for statement in ["windlass.claim(", "windlass.settle_"] {
         let (queue, fleet) = (TestQueue::create().await, Fleet::new());
         let client = queue.client().await;
         let proxy = Proxy::start(queue.url(), Fault::Silence, statement, 1).await;

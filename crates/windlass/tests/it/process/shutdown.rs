@@ -48,7 +48,7 @@ async fn workers_that_stop_cleanly_leave_nothing_to_the_reaper() {
         let worker = fleet.spawn(queue.url(), &flags).await;
         eventually("it is working", async || fleet.entries().len() > round * 300).await;
         worker.finish().await;
-        let running = number(&client, "select count(*) from windlass.live").await;
+        let running = number(&client, "select count(*) from windlass.running").await;
         assert_eq!(running, 0, "left running by round {round}");
     }
     let last = fleet.spawn(queue.url(), &[("--concurrency", "50")]).await;

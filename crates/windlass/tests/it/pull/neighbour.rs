@@ -5,9 +5,10 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::task::JoinSet;
 use uuid::Uuid;
-use windlass::pull::{Beat, Pull, Puller};
-use windlass::{Definition, Error, NewJob};
-use windlass_testing::{TestQueue, eventually};
+use windlass::job::State;
+use windlass::pull::{Beat, Held, Pull, Puller};
+use windlass::{Definition, Done, Error, NewJob};
+use windlass_testing::{TestQueue, eventually, until_a_session_waits};
 
 use super::{claim, start};
 use crate::support::{count, register};
@@ -203,10 +204,41 @@ async fn a_worker_that_is_being_drained_delays_no_worker_of_another_tenant() {
     let given = client.query(claim, &[&dispatcher, &&tenants[..], &workers]).await.unwrap();
     let given: Vec<i32> = given.iter().map(|row| row.get(0)).collect();
     assert_eq!(given, [2], "the slot of the worker that is being drained stays empty");
-    let holders = format!("select count(*) from windlass.live where worker = {}", workers[1]);
+    let holders = format!("select count(*) from windlass.running where worker = {}", workers[1]);
     assert_eq!(count(&client, &holders).await, 1);
 
     operator.batch_execute("commit").await.unwrap();
     let row = client.query_one(reap, &[&lost]).await.unwrap();
     assert_eq!(row.get::<_, Vec<i32>>(0), [1], "the other one is reaped in the next round");
+}
+
+/// each call would wait for the key with a connection of the tenant, and the heartbeats behind them.
+#[tokio::test(flavor = "multi_thread")]
+async fn completions_whose_next_jobs_wait_for_a_key_leave_a_connection_to_heartbeats() {
+    let (queue, pull, _, tenant) = two_tenants().await;
+    queue.enqueue_many(&vec![NewJob::new("pulled").tenant(tenant); 41]).await.unwrap();
+    let jobs = pull.claim(&of(tenant), claim(&["pulled"]).limit(41)).await.unwrap().deliver();
+    let (ending, [running]) = jobs.split_at(40) else { panic!("{} jobs", jobs.len()) };
+    let open = queue.client().await;
+    let key = format!("begin; select windlass.enqueue('pulled', tenant_id => '{tenant}', dedupe_key => 'k')");
+    open.batch_execute(&key).await.unwrap();
+    let complete = |job: &windlass::pull::PulledJob| {
+        let (pull, id, fence) = (pull.clone(), job.id, job.fence.clone());
+        let done = Done::new().then(NewJob::new("pulled").tenant(tenant).dedupe_key("k"));
+        async move { pull.complete(&of(tenant), id, &fence, done).await }
+    };
+    let mut completions: JoinSet<_> = ending.iter().map(complete).collect();
+    until_a_session_waits(&queue.client().await).await;
+    let mut beats = 0;
+    while let Some(ended) = completions.join_next().await {
+        let error = ended.unwrap().unwrap_err();
+        assert!(matches!(&error, Error::Locked { what } if what.contains("next jobs")), "{error}");
+        let beat = pull.heartbeat(&of(tenant), running.id, &running.fence, &Beat::default()).await;
+        assert!(matches!(beat.unwrap(), Held::Held(_)));
+        beats += 1;
+    }
+    assert_eq!(beats, 40);
+    open.batch_execute("rollback").await.unwrap();
+    assert_eq!(complete(&ending[0]).await.unwrap(), Held::Held(State::Succeeded));
+    pull.stop().await;
 }

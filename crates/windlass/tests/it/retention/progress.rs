@@ -14,7 +14,7 @@ use crate::support::{Hand, count, keeper};
 const JOBS: i64 = 40_000;
 
 /// Jobs that ended one after the other, ten milliseconds apart, days ago.
-async fn fill(hand: &Hand, key: &str, jobs: i64) {
+pub(super) async fn fill(hand: &Hand, key: &str, jobs: i64) {
     let id = hand.enqueue(&format!("'{key}'")).await;
     hand.cancel(id).await;
     let fill = format!(
@@ -31,7 +31,7 @@ async fn fill(hand: &Hand, key: &str, jobs: i64) {
 }
 
 /// Rows of history that a statement read, including those that it found to be of another time.
-fn rows_of_history(plan: &Plan) -> u64 {
+pub(super) fn rows_of_history(plan: &Plan) -> u64 {
     let number = |node: &Value, name: &str| node[name].as_f64().unwrap_or(0.0);
     let is_history =
         |node: &&Value| node["Relation Name"].as_str().is_some_and(|name| name.starts_with("history"));

@@ -15,7 +15,7 @@ use windlass_testing::{TestQueue, eventually, settings};
 
 use super::{DAY, ended, prune, statuses};
 use crate::poison::assert_shown;
-use crate::support::{Hand, assert_counts_are_exact, count, ending, keeper, status};
+use crate::support::{Hand, assert_counts_are_exact, count, ending, job, keeper, status};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const PASSED: &str = "select count(*) from windlass.prune_passed";
@@ -261,5 +261,25 @@ async fn the_old_events_of_every_tenant_are_deleted() {
             count(&hand.client, &format!("select count(*) from windlass.event where tenant_id = '{tenant}'"))
                 .await;
         assert!(left < 200, "{left}");
+    }
+}
+
+/// `enqueue` accepted half a subject before, and refuses it now.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_artifact_of_an_old_job_with_half_a_subject_is_cleaned_up() {
+    for half in ["subject_type", "subject_id"] {
+        let queue = TestQueue::create().await;
+        let hand = Hand::new(queue.client().await).await;
+        queue.define(&Definition::new("remove-audio")).await.unwrap();
+        let tts = Definition::new("tts").retention(State::Succeeded, DAY).on_purge("remove-audio");
+        queue.define(&tts).await.unwrap();
+        let artifact =
+            json!({"outcome": 1, "next": 1, "failures": 0, "lost": 0, "snoozes": 0, "artifact": "a"});
+        ended(&hand, "'tts', subject_type => 'case', subject_id => '12'", Some(artifact), 2).await;
+        hand.client.execute(&format!("update windlass.job set {half} = null"), &[]).await.unwrap();
+        prune(&queue).await;
+        let clean_up = hand.claim_one().await;
+        assert_eq!(job(&hand.client, clean_up.job).await["definition_key"], "remove-audio", "without {half}");
+        assert!(hand.settle(&clean_up, None).await);
     }
 }

@@ -6,7 +6,9 @@ use uuid::Uuid;
 use windlass::DEFAULT_TENANT;
 use windlass::keeper::Duty;
 use windlass::schedule::{Overlap, Trigger};
-use windlass_testing::TestQueue;
+use windlass_testing::{
+    TestQueue, eventually, until_a_session_waits, until_waits_or_ends, waiting_for_locks,
+};
 
 use super::{create, define, every_minute, fire_all, fires, look_back, outcomes};
 use crate::support::{Hand, keeper, status};
@@ -149,4 +151,53 @@ async fn a_trigger_does_not_fire_beside_an_open_retry_of_its_job() {
     hand.client.batch_execute("commit").await.unwrap();
     let run = queue.run_trigger(DEFAULT_TENANT, trigger.id, None, "tester").await.unwrap();
     assert_eq!((run.outcome.as_str(), run.reason.as_deref()), ("skipped", Some("overlap")));
+}
+
+/// the running job is deleted while the next one is about to wait for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instant_is_fired_although_the_running_job_is_purged_meanwhile() {
+    for overlap in [Overlap::QueueOne, Overlap::CancelRunning, Overlap::Skip] {
+        let (queue, hand, trigger) = with(overlap).await;
+        let first = pass_a_minute(&queue, &hand, &trigger, 50).await.unwrap();
+        assert_eq!(hand.claim_one().await.job, first);
+        hand.client.batch_execute("begin").await.unwrap();
+        let purge = "select windlass.purge($1, array[$2::uuid])";
+        hand.client.execute(purge, &[&DEFAULT_TENANT, &first]).await.unwrap();
+        let running = queue.queue().clone();
+        let run = tokio::spawn(async move {
+            running.run_trigger(DEFAULT_TENANT, trigger.id, None, "tester").await.unwrap()
+        });
+        until_waits_or_ends(&queue.client().await, &run).await;
+        hand.client.batch_execute("commit").await.unwrap();
+        let run = run.await.unwrap();
+        let expected = match overlap {
+            Overlap::Skip => ("skipped", Some("overlap")), // it did not have to wait, and the job was running then
+            _ => ("fired", None),
+        };
+        assert_eq!((run.outcome.as_str(), run.reason.as_deref()), expected, "{overlap:?}");
+    }
+}
+
+/// the run locks the running job to cancel it, and then the quota; a settlement with a next job locks the quota first.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_cancels_the_previous_job_does_not_deadlock_with_its_end_under_a_quota() {
+    let (queue, hand, trigger) = with(Overlap::CancelRunning).await;
+    pass_a_minute(&queue, &hand, &trigger, 50).await.unwrap();
+    let fence = hand.claim_one().await;
+    hand.client.batch_execute("update windlass.tenants set max_queued = 1000").await.unwrap();
+    let open = queue.client().await;
+    open.batch_execute("begin; select windlass.enqueue('held')").await.unwrap();
+    let settling = Hand { client: queue.client().await, worker: hand.worker };
+    let next = json!({"outcome": 1, "next": 1, "chain": [{"definition_key": "held"}]});
+    let settled = tokio::spawn(async move { settling.settle(&fence, Some(next)).await });
+    until_a_session_waits(&hand.client).await;
+    let client = queue.client().await;
+    let run = tokio::spawn(async move {
+        let run = "select outcome from windlass.run_trigger($1, $2, $3, null, array[windlass.uuid7()], 'held', array['{}'::jsonb])";
+        client.query_one(run, &[&DEFAULT_TENANT, &trigger.id, &trigger.generation]).await
+    });
+    eventually("both wait", async || waiting_for_locks(&hand.client).await == 2).await;
+    open.batch_execute("commit").await.unwrap();
+    assert!(settled.await.unwrap());
+    assert_eq!(run.await.unwrap().unwrap().get::<_, &str>(0), "fired");
 }

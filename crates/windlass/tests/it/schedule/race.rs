@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use windlass::keeper::{Duty, Keeper, KeeperSettings};
-use windlass::schedule::{Misfire, Schedule};
+use windlass::schedule::{Misfire, Overlap, Schedule};
 use windlass::{DEFAULT_TENANT, Queue};
 use windlass_testing::TestQueue;
 
-use super::{changes, create, define, every_minute, look_back};
+use super::{changes, create, define, each_minute, every_minute, jobs_of, look_back};
 
 async fn scheduler(queue: Queue, stop: Arc<AtomicBool>) {
     let keeper = Keeper::new(queue, KeeperSettings::default());
@@ -102,4 +102,43 @@ async fn triggers_edited_while_they_fire_never_fire_an_old_generation() {
     assert_eq!(crate::support::count(&client, foreign).await, 0);
     let twice = "select count(*) from (select due_at, generation from windlass.fire group by 1, 2 having count(*) > 1) d";
     assert_eq!(crate::support::count(&client, twice).await, 0);
+}
+
+/// A keeper knows the routes of its schedules for some seconds. What it cannot insert for one tenant is no error of the batch.
+#[tokio::test(flavor = "multi_thread")]
+async fn schedules_of_others_fire_when_a_tenant_was_suspended_or_got_a_quota_a_moment_ago() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    define(&queue).await;
+    let plain = each_minute().overlap(Overlap::Allow);
+    let mut triggers = Vec::new();
+    for name in ["suspended", "limited", "other"] {
+        let tenant = queue.tenant(name).await;
+        triggers.push((tenant, queue.create_trigger(tenant, &plain, "tester").await.unwrap()));
+    }
+    let keeper = crate::support::keeper(&queue);
+    let fire = async || {
+        for (_, trigger) in &triggers {
+            look_back(&client, trigger, SignedDuration::from_mins(1)).await;
+            client.execute("delete from windlass.fire where trigger_id = $1", &[&trigger.id]).await.unwrap();
+        }
+        keeper.run_once(Duty::Schedule).await.unwrap();
+    };
+    fire().await;
+    for (_, trigger) in &triggers {
+        assert_eq!(jobs_of(&client, trigger.id).await, 1);
+    }
+    let changes = [(triggers[0].0, r#"{"status": "suspended"}"#), (triggers[1].0, r#"{"max_queued": 1}"#)];
+    for (tenant, change) in changes {
+        client
+            .execute("select windlass.change_tenant($1, $2::text::jsonb)", &[&tenant, &change])
+            .await
+            .unwrap();
+    }
+    fire().await;
+    let mut jobs = Vec::new();
+    for (_, trigger) in &triggers {
+        jobs.push(jobs_of(&client, trigger.id).await);
+    }
+    assert_eq!(jobs, [1, 1, 2]);
 }

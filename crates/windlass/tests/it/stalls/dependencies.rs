@@ -1,5 +1,5 @@
-//! A retry of a canceled job locks what it waits for. The keeper ends the jobs of others meanwhile, and does not wait for
-//! each job of the tenant.
+//! An open transaction has locked what the end of many jobs of its tenant needs. The keeper ends the jobs of others meanwhile,
+//! and does not wait for each job of the tenant.
 
 use serde_json::json;
 use tokio_postgres::Client;
@@ -13,6 +13,27 @@ use super::{limited, round};
 use crate::support::{Hand, count, status, until};
 
 const PAIRS: usize = 8;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Held {
+    /// A retry of a canceled job behind each of them: it locks what that job waits for, which is left for later.
+    Dependencies,
+    /// The keys that they release.
+    Keys,
+}
+
+/// How many troubles are noted: after three jobs that had to wait, the tenant is set aside.
+const NOTED: [(Held, i64); 2] = [(Held::Dependencies, 0), (Held::Keys, 4)];
+
+async fn hold(held: Held, queue: &TestQueue, hand: &Hand, tenant: Uuid) -> Client {
+    if held == Held::Dependencies {
+        return retry_behind(queue, hand, tenant, &keys()).await;
+    }
+    let application = queue.client().await;
+    let lock = format!("begin; select from windlass.dedupe where tenant_id = '{tenant}' for update");
+    application.batch_execute(&lock).await.unwrap();
+    application
+}
 
 /// Opens a transaction that retries a canceled job behind each of these ordering keys.
 async fn retry_behind(queue: &TestQueue, hand: &Hand, tenant: Uuid, keys: &[String]) -> Client {
@@ -38,7 +59,13 @@ fn keys() -> Vec<String> {
 
 /// A-337
 #[tokio::test(flavor = "multi_thread")]
-async fn an_open_retry_delays_no_deadline_of_another_tenant() {
+async fn an_open_transaction_delays_no_deadline_of_another_tenant() {
+    for (held, troubles) in NOTED {
+        no_deadline_is_delayed(held, troubles).await;
+    }
+}
+
+async fn no_deadline_is_delayed(held: Held, troubles: i64) {
     let queue = TestQueue::create_apart().await;
     let hand = Hand::new(queue.client().await).await;
     hand.define(json!({"key": "held"})).await;
@@ -46,27 +73,24 @@ async fn an_open_retry_delays_no_deadline_of_another_tenant() {
     let late = "delay => '1 day', deadline => now() + interval '1 hour'";
     let mut first = Vec::new();
     for key in keys() {
-        let arguments = format!("'held', tenant_id => '{open}', ordering_key => '{key}', {late}");
+        let arguments =
+            format!("'held', tenant_id => '{open}', ordering_key => '{key}', dedupe_key => '{key}', {late}");
         first.push(hand.enqueue(&arguments).await);
     }
     let single = hand.enqueue(&format!("'held', tenant_id => '{other}', {late}")).await;
-    let application = retry_behind(&queue, &hand, open, &keys()).await;
+    let application = hold(held, &queue, &hand, open).await;
     let pass = "update windlass.expiry set expires_at = clock_timestamp() - interval '1 s';
         update windlass.job set deadline = clock_timestamp() - interval '1 s' where deadline is not null";
     hand.client.batch_execute(pass).await.unwrap();
 
-    round(&queue, Duty::Expire, "an open retry").await;
+    round(&queue, Duty::Expire, "an open transaction").await;
     assert_eq!(status(&hand.client, single).await, "failed");
     let noted = "select count(*) from windlass.trouble where duty = 'expire'";
-    assert_eq!(
-        count(&hand.client, noted).await,
-        4,
-        "three jobs were tried, and then the tenant was set aside"
-    );
+    assert_eq!(count(&hand.client, noted).await, troubles, "{held:?}");
     application.batch_execute("commit").await.unwrap();
     for job in first {
         eventually("its deadline passes too", async || {
-            round(&queue, Duty::Expire, "after the retry").await;
+            round(&queue, Duty::Expire, "after the transaction").await;
             status(&hand.client, job).await == "failed"
         })
         .await;
@@ -76,12 +100,18 @@ async fn an_open_retry_delays_no_deadline_of_another_tenant() {
 
 /// A-338
 #[tokio::test(flavor = "multi_thread")]
-async fn an_open_retry_delays_no_lost_job_of_another_tenants_pull_workers() {
+async fn an_open_transaction_delays_no_lost_job_of_another_tenants_pull_workers() {
+    for (held, troubles) in NOTED {
+        no_lost_job_is_delayed(held, troubles).await;
+    }
+}
+
+async fn no_lost_job_is_delayed(held: Held, troubles: i64) {
     let queue = TestQueue::create_apart().await;
     let hand = Hand::new(queue.client().await).await;
     queue.define(&Definition::new("held")).await.unwrap();
     let (open, other) = (queue.tenant("open").await, queue.tenant("other").await);
-    let ordered = |key: &String| NewJob::new("held").tenant(open).ordering_key(key);
+    let ordered = |key: &String| NewJob::new("held").tenant(open).ordering_key(key).dedupe_key(key);
     for key in keys() {
         queue.enqueue(&ordered(&key)).await.unwrap();
     }
@@ -92,7 +122,7 @@ async fn an_open_retry_delays_no_lost_job_of_another_tenants_pull_workers() {
         let claimed = pull.claim(&Puller::new("own").tenant(tenant), claim).await.unwrap().deliver();
         assert_eq!(claimed.len(), jobs);
     }
-    let application = retry_behind(&queue, &hand, open, &keys()).await;
+    let application = hold(held, &queue, &hand, open).await;
     let expire = "update windlass.pull_lease set expires_at = now() - interval '1 s'";
     hand.client.batch_execute(expire).await.unwrap();
 
@@ -106,11 +136,7 @@ async fn an_open_retry_delays_no_lost_job_of_another_tenants_pull_workers() {
     assert_eq!(reaped().await, 1 + PAIRS as i32);
     until(&hand.client, single, "dead_letter").await;
     let noted = "select count(*) from windlass.trouble where duty = 'reap'";
-    assert_eq!(
-        count(&hand.client, noted).await,
-        4,
-        "three jobs were tried, and then the tenant was set aside"
-    );
+    assert_eq!(count(&hand.client, noted).await, troubles, "{held:?}");
     application.batch_execute("commit").await.unwrap();
     let left = "select count(*) from windlass.pull_lease";
     eventually("its jobs are recovered too", async || {

@@ -93,7 +93,8 @@ async fn an_unclaim_releases_what_it_can() {
     let queue = TestQueue::create_apart().await;
     let hand = Hand::new(queue.client().await).await;
     hand.define(json!({"key": "held"})).await;
-    let jobs = [hand.enqueue("'held'").await, hand.enqueue("'held'").await];
+    // In two lanes, and so in two blocks: a cancel locks its block.
+    let jobs = [hand.enqueue("'held'").await, hand.enqueue("'held', priority => 7").await];
     let fences = hand.claim_all().await;
     let application = queue.client().await;
     let cancel = format!("begin; select windlass.cancel('{}', '{}')", fences[0].tenant, jobs[0]);

@@ -11,6 +11,8 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 use windlass_testing::eventually;
 
+use crate::support::plain_http;
+
 pub(crate) struct Chrome {
     pub(crate) driver: WebDriver,
     pub(crate) base: String,
@@ -144,7 +146,7 @@ impl Chrome {
     pub(crate) async fn devtools(&self, command: &str, params: Value) -> Value {
         let session = self.driver.session_id();
         let address = format!("http://127.0.0.1:{}/session/{session}/goog/cdp/execute", self.port);
-        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let client = plain_http().build().unwrap();
         let result =
             client.post(address).json(&json!({"cmd": command, "params": params})).send().await.unwrap();
         let result: Value = result.json().await.unwrap();

@@ -29,8 +29,8 @@ begin
           ('app worker server admin operator', 'cancel retry cancel_many retry_many'),
           ('worker server admin operator', 'define'),
           ('worker server',
-           'register_worker heartbeat stop_worker set_waiting active_lanes lanes_with_work has_several_tenants claim unclaim settle
-            report_progress write_log
+           'register_worker heartbeat stop_worker set_waiting active_lanes lanes_with_work has_several_tenants claim unclaim
+            settle settle_blocks settle_plain report_progress write_log
             pull_register pull_touch pull_stop pull_claim pull_unclaim pull_heartbeat pull_held pull_settle hand_over'),
           ('keeper server',
            'promote lost_jobs reap pull_lost_jobs pull_reap expire unblock_all fold_tallies maintain_partitions prune prune_events
@@ -40,7 +40,7 @@ begin
           ('server admin operator',
            'enqueue_as enqueue_as_many cancel_as cancel_many_as retry_as retry_many_as purge purge_subject purge_tenant
             record_audit record_audits verify_audit
-            create_token tokens_of revoke_token retire_token heads_of verify_checkpoint shown_definition
+            create_token tokens_of revoke_token rotate_token heads_of verify_checkpoint shown_definition
             create_trigger update_trigger delete_trigger run_trigger retry_dispatch set_retention retention_progress place_hold release_hold
             ensure_tenant set_paused set_draining'),
           ('server', 'find_token find_user find_session find_invitation find_password_reset'), -- before the caller is known
@@ -59,7 +59,7 @@ begin
         cross join lateral aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) g
         left join pg_roles r on r.oid = g.grantee
        where p.pronamespace = 'windlass'::regnamespace and g.grantee <> p.proowner
-         and (g.grantee = 0 or r.rolname like 'windlass\_%'))
+         and (g.grantee = 0 or windlass.is_role_of_ours(r.rolname)))
     select format('revoke all on function %s from %s', f.signature, f.role) as statement
       from found f where not exists (select from wanted w where w.function = f.function and w.role = f.role)
     union all

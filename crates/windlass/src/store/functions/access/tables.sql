@@ -5,6 +5,13 @@
 -- and the server read the rows of the current tenant (row-level security). The admin reads the rows of all
 -- tenants. An operator reads the rows of the current tenant, or of all tenants if there is none. Workers and keepers
 -- cannot read any table.
+
+-- Whether the role is one of windlass. What a site grants to roles of its own is not changed, whatever they are called.
+create or replace function windlass.is_role_of_ours(name name) returns boolean
+language sql immutable
+return name in ('windlass_owner', 'windlass_migrator', 'windlass_app', 'windlass_worker', 'windlass_keeper', 'windlass_server',
+  'windlass_admin', 'windlass_operator', 'windlass_reader');
+
 do $$
 declare
   change text;
@@ -16,7 +23,7 @@ begin
     found as (
       select coalesce(r.rolname::text, 'public') as role, g.privilege_type
         from pg_namespace n cross join lateral aclexplode(n.nspacl) g left join pg_roles r on r.oid = g.grantee
-       where n.nspname = 'windlass' and g.grantee <> n.nspowner and (g.grantee = 0 or r.rolname like 'windlass\_%'))
+       where n.nspname = 'windlass' and g.grantee <> n.nspowner and (g.grantee = 0 or windlass.is_role_of_ours(r.rolname)))
     select format('revoke %s on schema windlass from %s', f.privilege_type, f.role) from found f
      where f.privilege_type <> 'USAGE' or not exists (select from wanted w where w.role = f.role)
     union all
@@ -39,7 +46,7 @@ begin
   loop
     perform windlass.guard_table(name);
   end loop;
-  foreach name in array array['key_lock', 'audit_due', 'audit_seals', 'audit_sealer', 'audit_heads',
+  foreach name in array array['key_lock', 'audit_seals', 'audit_sealer', 'audit_heads',
       'users', 'members',
       'invitations', 'password_resets', 'api_tokens', 'sessions', 'request_keys', 'trouble', 'prune_passed', 'prune_again', 'dedupe',
       'idempotency', 'ordering', 'cancel_request', 'job_workers', 'gate'] loop
@@ -51,6 +58,7 @@ begin
     perform windlass.guard_table(name, 'tenant_id');
   end loop;
   perform windlass.guard_table('tenants', 'id');
+  perform windlass.guard_types();
 end
 $$;
 
@@ -81,7 +89,7 @@ begin
     with wanted as (
       select t.relation, r.role
         from (values
-          (array['job', 'line', 'standing', 'deferred', 'blocked', 'dependency', 'progress', 'history', 'tally', 'total', 'lane',
+          (array['job', 'line', 'standing', 'running', 'deferred', 'blocked', 'dependency', 'progress', 'history', 'tally', 'total', 'lane',
                  'job_definitions', 'job_triggers', 'queues', 'job_workers', 'tenants', 'job_log', 'jobs', 'job_attempts', 'job_counts',
                  'fire', 'event', 'event_pending', 'event_dispatch', 'retention', 'legal_hold', 'purge_wait', 'activity'],
            readers),
@@ -96,7 +104,7 @@ begin
         cross join lateral aclexplode(c.relacl) g
         left join pg_roles r on r.oid = g.grantee
        where c.relnamespace = 'windlass'::regnamespace and c.relkind in ('r', 'p', 'v', 'S') and g.grantee <> c.relowner
-         and (g.grantee = 0 or r.rolname like 'windlass\_%'))
+         and (g.grantee = 0 or windlass.is_role_of_ours(r.rolname)))
     select format('revoke %s on %s windlass.%I from %s', f.privilege_type, case f.relkind when 'S' then 'sequence' else 'table' end,
              f.relation, f.role) as statement
       from found f

@@ -12,8 +12,9 @@ $$;
 -- Accepts an invitation as the person of a session, whose account must have the invited address. Returns the member, or
 -- null if the invitation or the session does not exist, or the account has another address. The session is checked
 -- again after the account is locked: a password reset locks the account too and ends its sessions, so a person who has
--- just lost the account cannot add it to a tenant. The invitation is deleted, so it can be used only once.
--- Lock order: the account, then the invitation, then the member.
+-- just lost the account cannot add it to a tenant. The invitation is deleted, so it can be used only once. The session works with the
+-- new tenant from then on.
+-- Lock order: the account, then the invitation, then the member, then the session.
 create or replace function windlass.accept_invitation(of_tenant uuid, hash bytea, of_session bytea) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -22,6 +23,7 @@ as $$
 declare
   person record;
   accepted record;
+  made jsonb;
 begin
   perform windlass.need_read_committed();
   perform windlass.tenant_for(of_tenant);
@@ -37,8 +39,10 @@ begin
   if not found then
     return null;
   end if;
-  perform windlass.must_record(of_tenant, array['invitation.accept'], accepted.id::text);
-  return windlass.make_member(of_tenant, person.id, accepted.role);
+  made := windlass.make_member(of_tenant, person.id, accepted.role);
+  update windlass.sessions s set chosen_tenant = of_tenant where s.secret_hash = of_session;
+  perform windlass.record_act(of_tenant, 'invitation.accept', accepted.id::text, null, made);
+  return made;
 end
 $$;
 
@@ -54,6 +58,7 @@ as $$
 #variable_conflict use_column
 declare
   invited record;
+  made jsonb;
 begin
   perform windlass.tenant_for(of_tenant);
   select i.id, i.email into invited from windlass.invitations i
@@ -73,8 +78,9 @@ begin
     delete from windlass.users u where u.id = account;
     return null;
   end if;
-  perform windlass.must_record(of_tenant, array['invitation.accept'], invited.id::text);
-  return windlass.make_member(of_tenant, account, invited.role);
+  made := windlass.make_member(of_tenant, account, invited.role);
+  perform windlass.record_act(of_tenant, 'invitation.accept', invited.id::text, null, made);
+  return made;
 end
 $$;
 

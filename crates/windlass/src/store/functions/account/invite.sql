@@ -38,7 +38,7 @@ begin
     values (of_tenant, address, fields ->> 'role', hash, windlass.actor_for(fields ->> 'created_by'),
             clock_timestamp() + make_interval(secs => seconds))
     returning id into made;
-  perform windlass.must_record(of_tenant, array['invitation.create'], made::text, null, windlass.shown_invitation(of_tenant, made));
+  perform windlass.record_act(of_tenant, 'invitation.create', made::text, null, windlass.shown_invitation(of_tenant, made));
   return windlass.shown_invitation(of_tenant, made);
 end
 $$;
@@ -69,7 +69,7 @@ begin
   was := windlass.shown_invitation(of_tenant, of_id);
   delete from windlass.invitations i where i.tenant_id = of_tenant and i.id = of_id;
   if found then
-    perform windlass.must_record(of_tenant, array['invitation.revoke'], of_id::text, was);
+    perform windlass.record_act(of_tenant, 'invitation.revoke', of_id::text, was);
   end if;
   return was;
 end

@@ -15,7 +15,7 @@ begin
   end if;
   delete from windlass.sessions s where s.user_id = of_user and s.secret_hash is distinct from keep_session;
   delete from windlass.password_resets r where r.user_id = of_user;
-  perform windlass.must_record(null, array['password.change'], of_user::text);
+  perform windlass.record_act(windlass.tenant_of_person(), 'password.change', of_user::text);
   return true;
 end
 $$;
@@ -62,7 +62,7 @@ begin
     on conflict (user_id) do update set by_tenant = excluded.by_tenant, secret_hash = excluded.secret_hash,
       created_by = excluded.created_by, created_at = now(), expires_at = excluded.expires_at
     returning jsonb_build_object('user_id', r.user_id, 'expires_at', r.expires_at) into made;
-  perform windlass.must_record(of_tenant, array['password.reset_link'], of_user::text, null, made);
+  perform windlass.record_act(of_tenant, 'password.reset_link', of_user::text, null, made);
   return made;
 end
 $$;
@@ -98,7 +98,7 @@ begin
   end if;
   update windlass.users u set password_hash = new_hash, updated_at = now() where u.id = person;
   delete from windlass.sessions s where s.user_id = person;
-  perform windlass.must_record(null, array['password.reset'], person::text);
+  perform windlass.record_act(windlass.tenant_of_person(), 'password.reset', person::text);
   return person;
 end
 $$;

@@ -1,6 +1,52 @@
--- Records one action of one caller, in the transaction of the action itself. Actions of the installation belong to the
--- nil tenant. No row is ever changed: see append_only. Only the server can name an address, or an actor or a role other
--- than those of its login.
+-- Every act is recorded once, by the function that does it, in the transaction of the act. No caller says what was done: the function
+-- knows the tenant, the action, the target, and the state before and after. The caller only gives its name, as the setting
+-- windlass.actor: a JSON object with name, role, from_address and request_id. What is believed of it is decided by actor_for and role_for:
+-- the server names its callers; every other caller is recorded by its login, followed by the name that it gives.
+-- No tenant: the current one, or the installation. Secrets and payloads do not belong in `was` and `became`.
+create or replace function windlass.record_act(
+  for_tenant uuid, act text, of_target text, was jsonb default null, became jsonb default null) returns void
+language plpgsql
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+declare
+  named constant jsonb := nullif(current_setting('windlass.actor', true), '');
+begin
+  perform windlass.write_audit(coalesce(for_tenant, windlass.current_tenant(), '00000000-0000-0000-0000-000000000000'),
+    named ->> 'name', coalesce(named ->> 'role', windlass.caller()), named ->> 'from_address', named ->> 'request_id',
+    act, of_target, 'done', was, became);
+end
+$$;
+
+-- The first 500 bytes of a text that a caller gives, up to a whole character: entries are listed in pages, and one of many megabytes
+-- would keep its page from being read. A character has at most four bytes.
+create or replace function windlass.cut_text(given text) returns text
+language sql immutable
+return case when octet_length(given) <= 500 then given
+  else (select left(given, max(n)) from generate_series(125, 500) n where octet_length(left(given, n)) <= 500) end;
+
+-- The tenant of an act on a person's account, which belongs to no tenant: the one for which the server acts, otherwise the installation.
+create or replace function windlass.tenant_of_person() returns uuid
+language sql stable
+return coalesce(case when windlass.is_server() then windlass.current_tenant() end, '00000000-0000-0000-0000-000000000000');
+
+-- Writes one row. Actions of the installation belong to the nil tenant. No row is ever changed: see append_only. Only the server can name
+-- an address, or an actor or a role other than those of its login. Only functions of the owner call it.
+create or replace function windlass.write_audit(
+  for_tenant uuid, by_actor text, by_role text, from_address text, request_id text, act text, target text, outcome text,
+  before jsonb, after jsonb) returns void
+language plpgsql
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+begin
+  insert into windlass.audit (tenant_id, actor, role, from_address, request_id, action, target, outcome, before, after)
+    values ($1, windlass.actor_for(windlass.cut_text($2)), windlass.role_for(windlass.cut_text($3)),
+            case when windlass.is_server() then windlass.cut_text($4) end, windlass.cut_text($5), windlass.cut_text($6),
+            windlass.cut_text($7), $8, $9, $10);
+end
+$$;
+
+-- Records what no function records: a request that was denied, and the jobs and events of a caller of the server or of a command, which are
+-- created with the functions of applications. Nothing else, so that no row can claim an act that its function did not record.
 create or replace function windlass.record_audit(
   for_tenant uuid, by_actor text, by_role text, from_address text, request_id text, act text, target text, outcome text,
   before jsonb, after jsonb) returns void
@@ -9,8 +55,42 @@ set search_path = pg_catalog, windlass, pg_temp
 as $$
 begin
   perform windlass.tenant_for(for_tenant);
+  if outcome is distinct from 'denied' and windlass.records_itself(act) then
+    perform windlass.refuse_recorded(act);
+  end if;
+  if pg_column_size(before) > 1048576 or pg_column_size(after) > 1048576 then
+    perform windlass.refuse_large_entry();
+  end if;
+  -- As in write_audit, without another call: every enqueue over HTTP does this.
   insert into windlass.audit (tenant_id, actor, role, from_address, request_id, action, target, outcome, before, after)
-    values ($1, windlass.actor_for($2), windlass.role_for($3), case when windlass.is_server() then $4 end, $5, $6, $7, $8, $9, $10);
+    values ($1, windlass.actor_for(windlass.cut_text($2)), windlass.role_for(windlass.cut_text($3)),
+            case when windlass.is_server() then windlass.cut_text($4) end, windlass.cut_text($5), windlass.cut_text($6),
+            windlass.cut_text($7), $8, $9, $10);
+end
+$$;
+
+-- Whether the action is recorded by the function that does it.
+create or replace function windlass.records_itself(act text) returns boolean
+language sql immutable
+return act is null or act not in ('job.enqueue', 'job.enqueue_many', 'event.emit');
+
+-- Refuses (WL007) the row of such an action.
+create or replace function windlass.refuse_recorded(act text) returns void
+language plpgsql
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+begin
+  raise exception 'action % is recorded by its own function and cannot be recorded separately', left(quote_nullable(act), 100) using errcode = 'WL007', column = 'act';
+end
+$$;
+
+-- Refuses (WL007) an entry that is too large, for the same reason as cut_text.
+create or replace function windlass.refuse_large_entry() returns void
+language plpgsql
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+begin
+  raise exception 'the details of an entry of the audit trail have at most 1 MiB' using errcode = 'WL007', column = 'after';
 end
 $$;
 
@@ -26,12 +106,25 @@ begin
     perform windlass.refuse_array();
   end if;
   perform windlass.tenant_for(for_tenant);
+  if windlass.records_itself(act) then
+    perform windlass.refuse_recorded(act);
+  end if;
+  if exists (select from unnest(afters) a (after) where pg_column_size(a.after) > 1048576) then
+    perform windlass.refuse_large_entry();
+  end if;
   insert into windlass.audit (tenant_id, actor, role, from_address, request_id, action, target, outcome, after)
-    select for_tenant, windlass.actor_for(e.actor), windlass.role_for(e.role), case when windlass.is_server() then e.address end,
-           e.request_id, act, e.target, 'done', e.after
+    select for_tenant, windlass.actor_for(windlass.cut_text(e.actor)), windlass.role_for(windlass.cut_text(e.role)),
+           case when windlass.is_server() then windlass.cut_text(e.address) end, windlass.cut_text(e.request_id), act,
+           windlass.cut_text(e.target), 'done', e.after
       from unnest(actors, roles, addresses, request_ids, targets, afters) e (actor, role, address, request_id, target, after);
 end
 $$;
+
+-- Of earlier builds, in which the row of an act was written at the end of its transaction. Nobody could read the table, but every login
+-- could create a view on it, which must not stop a migration.
+drop table if exists windlass.audit_due cascade;
+drop function if exists windlass.record_due();
+drop function if exists windlass.must_record(uuid, text[], text, jsonb, jsonb);
 
 -- Refuses every change of the audit trail, even by the owner.
 create or replace function windlass.refuse_change() returns trigger

@@ -42,3 +42,23 @@ begin
   end loop;
 end
 $$;
+
+-- Lets nobody but the owner create objects that depend on the row type of a table: a table whose type is that of a column elsewhere
+-- cannot be altered, and every login that can use the schema could stop migrations. Queries do not need this privilege. The types of
+-- views stay open, because views can be altered. A dump does not contain these privileges, so the keeper calls this too.
+create or replace function windlass.guard_types() returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  open record;
+begin
+  for open in
+    select c.relname from pg_class c join pg_type t on t.oid = c.reltype
+     where c.relnamespace = 'windlass'::regnamespace and c.relkind in ('r', 'p') and t.typowner = 'windlass_owner'::regrole
+       and exists (select from aclexplode(coalesce(t.typacl, acldefault('T', t.typowner))) a where a.grantee = 0)
+  loop
+    execute format('revoke usage on type windlass.%I from public', open.relname);
+  end loop;
+end
+$$;

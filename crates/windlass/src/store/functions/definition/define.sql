@@ -62,9 +62,8 @@ begin
   its_id := windlass.write_definition(definition);
   after := windlass.shown_definition(its_id);
   if before is distinct from after then
-    insert into windlass.audit (tenant_id, actor, role, action, target, before, after)
-      values ('00000000-0000-0000-0000-000000000000', windlass.login_actor(), windlass.caller(),
-              case when before is null then 'definition.create' else 'definition.change' end, its_id::text, before, after);
+    perform windlass.record_act(null, case when before is null then 'definition.create' else 'definition.change' end, its_id::text,
+      before, after);
   end if;
   return its_id;
 end

@@ -20,7 +20,7 @@ begin
   perform windlass.refuse_definition(definition); -- before the key is used
   insert into windlass.job_definitions (key) values (definition ->> 'key');
   made := windlass.write_definition(definition); -- a separate statement, so that the next one sees its effect
-  perform windlass.must_record(null, array['definition.create'], made::text, null, windlass.shown_definition(made));
+  perform windlass.record_act(null, 'definition.create', made::text, null, windlass.shown_definition(made));
   return windlass.shown_definition(made);
 end
 $$;
@@ -49,7 +49,7 @@ begin
   was := windlass.shown_definition(of_id); -- of the locked row
   perform windlass.write_definition(fields || jsonb_build_object('key', its_key));
   if windlass.shown_definition(of_id) <> was then
-    perform windlass.must_record(null, array['definition.change'], of_id::text, was, windlass.shown_definition(of_id));
+    perform windlass.record_act(null, 'definition.change', of_id::text, was, windlass.shown_definition(of_id));
   end if;
   return windlass.shown_definition(of_id);
 end

@@ -148,7 +148,7 @@ begin
   end if;
   select d.outcome, d.job_id, d.reason into outcome, job_id, why from windlass.event_dispatch d
    where d.tenant_id = tenant and d.event_id = event and d.trigger_id = trigger;
-  perform windlass.must_record(tenant, array['event.retry'], event::text, null,
-    jsonb_build_object('trigger_id', trigger, 'outcome', outcome, 'job_id', job_id));
+  perform windlass.record_act(tenant, 'event.retry', event::text, null,
+    jsonb_build_object('trigger_id', trigger, 'outcome', outcome, 'reason', why, 'job_id', job_id));
 end
 $$;

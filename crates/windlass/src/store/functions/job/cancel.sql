@@ -9,6 +9,7 @@ as $$
 #variable_conflict use_column
 declare
   held record;
+  block windlass.live;
   at timestamptz := clock_timestamp();
 begin
   perform windlass.tenant_for(tenant);
@@ -18,8 +19,13 @@ begin
       perform windlass.unblock(tenant, array[job]);
       return 'canceled';
     end if;
-    update windlass.live l set cancel_requested_at = coalesce(l.cancel_requested_at, at)
-     where l.tenant_id = tenant and l.job_id = job
+    -- An update and not only a lock: a settlement that waits for this transaction evaluates the block again only if it
+    -- has changed.
+    block := windlass.block_of(tenant, job);
+    update windlass.live l set cancel_requested_at[array_position(l.ids, job)]
+        = coalesce(l.cancel_requested_at[array_position(l.ids, job)], at)
+     where l.tenant_id = tenant and l.lane = block.lane and l.seq = block.seq
+       and windlass.runs_at(l.ended, array_position(l.ids, job) - 1)
     returning l.attempt, l.worker into held;
     if found then
       insert into windlass.cancel_request (tenant_id, job_id, attempt, worker) values (tenant, job, held.attempt, held.worker)

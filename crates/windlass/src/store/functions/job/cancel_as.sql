@@ -15,7 +15,7 @@ begin
   before := windlass.recorded_job(tenant, job);
   answer := windlass.cancel_unaudited(tenant, job);
   if answer in ('canceled', 'requested') then
-    perform windlass.record_audit(tenant, by_actor, by_role, from_address, request_id, 'job.cancel', job::text, 'done',
+    perform windlass.write_audit(tenant, by_actor, by_role, from_address, request_id, 'job.cancel', job::text, 'done',
       before, windlass.recorded_job(tenant, job));
   end if;
   return answer;
@@ -86,8 +86,8 @@ as $$
 begin
   return pg_catalog.jsonb_build_object(
     'status', windlass.state_of(tenant, job),
-    'cancel_requested_at', (select l.cancel_requested_at from windlass.live l
-      where l.tenant_id operator(pg_catalog.=) tenant and l.job_id operator(pg_catalog.=) job));
+    'cancel_requested_at', (select r.cancel_requested_at from windlass.running r
+      where r.tenant_id operator(pg_catalog.=) tenant and r.job_id operator(pg_catalog.=) job));
 end
 $$;
 
@@ -111,7 +111,7 @@ create or replace function windlass.record_many(
 language plpgsql
 as $$
 begin
-  perform windlass.record_audit(windlass.tenant_for(for_tenant), by_actor, by_role, from_address, request_id, act,
+  perform windlass.write_audit(windlass.tenant_for(for_tenant), by_actor, by_role, from_address, request_id, act,
     pg_catalog.format('%s jobs', met), 'done', null,
     pg_catalog.jsonb_build_object('filter', coalesce(filter, '{}'), 'changed', pg_catalog.cardinality(changed), 'ids',
       pg_catalog.to_jsonb(changed)));

@@ -1,25 +1,32 @@
 -- Claims up to counts[i] jobs from lanes[i] after after_seqs[i] for one worker. Counts the attempt, so a crash counts.
--- A lane that is listed twice is read once, from the smaller position, for the larger number.
+-- A lane that is listed twice is read once, from the smaller position, for the larger number. Jobs move by blocks: the
+-- part of a row of the line that is taken becomes a row of live, and whole rows of up to 8 new jobs are put together, up
+-- to 63 jobs whose rows are less than 4096 apart. `block` and `at_position` are a job's place in live, by which its worker
+-- ends it. Their sum is unique, because a block uses no more numbers than the first of its rows has: lists of running jobs
+-- continue from it. `apart`: each job gets a block of its own, because each gets its own token.
 -- Index: line's primary key (lane, seq), in its own order; the body by its primary key. The settings below pin the
 -- plan: on new or unanalyzed tables, the cached plan became a hash join over a sequential scan. MATERIALIZED, because
--- an inlined subquery with LIMIT and FOR UPDATE may run more than once and take too many. settle.sql explains `= any`.
--- `offset 0`, because a join searched bodies by id alone, which reads the whole index for each job.
+-- an inlined subquery with LIMIT and FOR UPDATE may run more than once and take too many. settle_blocks.sql explains
+-- `= any`. `offset 0`, because a join searched bodies by id alone, which reads the whole index for each job.
 -- The cursor (after_seqs) lets the caller skip the dead index entries of claimed jobs; a claim from 0 finds a row that
 -- committed late behind it. A row has 1 to 64 jobs, so the number of rows to lock is estimated from the next few, and
 -- the rest is searched again: locking too many would hide work from other workers. From the last row of a lane, only
--- the first jobs may be taken; its seq is returned minus one, so that the cursor stays before it. Rows are read before
+-- the first jobs may be taken; seq is then returned minus 64, so that the cursor stays before it. Rows are read before
 -- anything is locked: a claim that finds nothing, as most do on an idle queue, writes nothing; one that finds a single
 -- job uses claim_lone.
 -- Lock order: the worker's row, then the locks of hold_to_running, then rows of the line, skipping locked ones. The
 -- worker's row is locked so that it cannot be closed during the claim: no keeper searches for the jobs of a closed
 -- worker again. A key-share lock, so that heartbeats do not wait. A worker whose lease has expired gets nothing, nor
 -- does an abandoned claim (see unclaim).
--- A job past its deadline or start deadline fails here. Its body has both; only then is `expiry` read. It passes through
--- `deferred`, because finish_waiting takes it from there. A queued id without a body is deleted.
+-- A job past its deadline or start deadline, and a queued id without a body, leave the block again (see fail_late). Its
+-- body has both deadlines; only then is `expiry` read.
+-- Trap: `null and is_late(…)` calls is_late, for every job without a deadline; hence coalesce. It took 10 of 17 us.
 create or replace function windlass.claim(
-  by_worker integer, with_token uuid, lanes integer[], after_seqs bigint[], counts integer[], in_epoch integer default 0)
+  by_worker integer, with_token uuid, lanes integer[], after_seqs bigint[], counts integer[], in_epoch integer default 0,
+  apart boolean default false)
 returns table (tenant_id uuid, job_id uuid, lane integer, seq bigint, attempt integer, failures smallint, lost smallint,
-  snoozes smallint, max_attempts smallint, payload json, queued_ms bigint, deadline_ms bigint, extra jsonb)
+  snoozes smallint, max_attempts smallint, payload json, queued_ms bigint, deadline_ms bigint, extra jsonb, block bigint,
+  at_position smallint)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -34,6 +41,8 @@ declare
   at timestamptz := clock_timestamp();
   places windlass.line[];
   takes integer[] := '{}';
+  cuts bigint[] := '{}';
+  blocks windlass.live[];
   whole integer;
   is_limited boolean;
   given integer;
@@ -70,7 +79,8 @@ begin
   end if;
   if cardinality(places) = 1 and cardinality(places[1].ids) = 1 then
     if counts[array_position(lanes, places[1].lane)] > 0 then
-      return query select * from windlass.claim_lone(by_worker, with_token, at, places[1].lane, places[1].seq, is_limited);
+      return query select * from windlass.claim_lone(by_worker, with_token, at, places[1].lane, places[1].seq, is_limited,
+        apart);
     end if;
     return;
   end if;
@@ -119,48 +129,60 @@ begin
            offsets = p.offsets[takes[p.ordinality] + 1:]
       from unnest(places) with ordinality p
      where l.lane = any (array[p.lane]) and l.seq = p.seq and l.tenant_id = p.tenant_id and takes[p.ordinality] < cardinality(p.ids);
+    cuts := array(
+      select f.first from unnest(places) with ordinality p
+        cross join lateral generate_series(p.seq + p.taken, p.seq + p.taken + apart::integer * (takes[p.ordinality] - 1)) f (first)
+       where takes[p.ordinality] < cardinality(p.ids));
   end if;
+  with part as materialized (
+    select p.tenant_id, p.lane, p.seq, p.seq + p.taken as first, p.attempt, p.failures, p.lost, p.snoozes, p.max_attempts,
+           p.holds_dedupe, p.job_id, takes[p.ordinality] as take,
+           case when takes[p.ordinality] = cardinality(p.ids) then p.ids else p.ids[:takes[p.ordinality]] end as took,
+           cardinality(p.ids) <= 8 and takes[p.ordinality] = cardinality(p.ids) and p.taken = 0
+             and p.attempt = 0 and p.job_id is null and not p.holds_dedupe as is_small
+      from unnest(places) with ordinality p),
+  block as (
+    select p.tenant_id, p.lane, p.first, p.attempt, p.failures, p.lost, p.snoozes, p.max_attempts, p.holds_dedupe, p.job_id, p.took
+      from part p where not p.is_small and not apart
+    union all
+    select p.tenant_id, p.lane, min(p.first), 0, 0::smallint, 0::smallint, 0::smallint, p.max_attempts, false, null,
+           array_agg(i.id order by p.first, i.ord)
+      from (select p.*, p.seq >> 12 as reach,
+                   (sum(p.take) over (partition by p.lane, p.max_attempts, p.seq >> 12 order by p.seq) - p.take) / 56 as part
+              from part p where p.is_small and not apart) p
+      cross join lateral unnest(p.took) with ordinality i (id, ord)
+     group by p.tenant_id, p.lane, p.max_attempts, p.reach, p.part
+    union all
+    select p.tenant_id, p.lane, p.first + i.ord - 1, p.attempt, p.failures, p.lost, p.snoozes, p.max_attempts, p.holds_dedupe, i.id,
+           array[i.id]
+      from part p cross join lateral unnest(p.took) with ordinality i (id, ord) where apart),
+  started as (
+    insert into windlass.live as l (tenant_id, lane, seq, worker, attempt, token, claimed_at, failures, lost, snoozes, max_attempts,
+        holds_dedupe, limited_by, job_id, ids)
+      select b.tenant_id, b.lane, b.first, by_worker, b.attempt + 1, with_token, at, b.failures, b.lost, b.snoozes, b.max_attempts,
+             b.holds_dedupe, case when is_limited then windlass.limited_by(b.lane) end, b.job_id, b.took
+        from block b
+    returning l as block),
+  counted as (
+    insert into windlass.tally (tenant_id, lane, queued, running)
+      select (s.block).tenant_id, (s.block).lane, -sum(cardinality((s.block).ids)), sum(cardinality((s.block).ids))
+        from started s group by 1, 2)
+  select array_agg(s.block) into blocks from started s;
   return query
-    with taken as materialized (
-      select p.tenant_id, i.id, p.lane, p.seq - (takes[p.ordinality] < cardinality(p.ids))::integer as seq, p.attempt + 1 as attempt,
-             p.failures, p.lost, p.snoozes, p.max_attempts, p.holds_dedupe, b.payload, b.created_at, b.scheduled_for, b.deadline,
-             windlass.rare_columns(b.source_ref, b.correlation_id, b.subject_type, b.subject_id, b.trace, b.tags, b.parent_id,
-               b.created_by) as extra,
-             (b.deadline <= at or b.start_by <= at) and windlass.is_late(p.tenant_id, i.id, p.attempt, at) as is_late
-        from unnest(places) with ordinality p
-        cross join lateral unnest(p.ids[:takes[p.ordinality]]) i (id)
-        cross join lateral (select o.* from windlass.job o where o.tenant_id = p.tenant_id and o.id = i.id offset 0) b),
-    started as (
-      insert into windlass.live (tenant_id, job_id, lane, attempt, failures, lost, snoozes, max_attempts, holds_dedupe, worker, token,
-          claimed_at, limited_by)
-        select t.tenant_id, t.id, t.lane, t.attempt, t.failures, t.lost, t.snoozes, t.max_attempts, t.holds_dedupe, by_worker, with_token,
-               at, case when is_limited then windlass.limited_by(t.lane) end
-          from taken t where t.is_late is not true),
-    put_aside as (
-      insert into windlass.deferred (tenant_id, job_id, due_at, lane, attempt, failures, lost, snoozes, max_attempts, holds_dedupe)
-        select t.tenant_id, t.id, at, t.lane, t.attempt - 1, t.failures, t.lost, t.snoozes, t.max_attempts, t.holds_dedupe
-          from taken t where t.is_late),
-    counted as (
-      insert into windlass.tally (tenant_id, lane, queued, running, scheduled)
-        select t.tenant_id, t.lane, -count(*), count(*) filter (where t.is_late is not true), count(*) filter (where t.is_late)
-          from taken t group by t.tenant_id, t.lane)
-    select t.tenant_id, t.id, t.lane, t.seq, t.attempt, t.failures, t.lost, t.snoozes, t.max_attempts, t.payload,
-           -windlass.milliseconds_until(greatest(t.created_at, t.scheduled_for), at), windlass.milliseconds_until(t.deadline, at), t.extra
-      from taken t where t.is_late is not true;
+    select l.tenant_id, i.id, l.lane,
+           case when l.seq = any (cuts) then l.seq - 64 when l.job_id is null then greatest(l.seq, b.line_seq) else l.seq end,
+           l.attempt, l.failures, l.lost, l.snoozes, l.max_attempts, b.payload,
+           -windlass.milliseconds_until(greatest(b.created_at, b.scheduled_for), at), windlass.milliseconds_until(b.deadline, at),
+           windlass.rare_columns(b.source_ref, b.correlation_id, b.subject_type, b.subject_id, b.trace, b.tags, b.parent_id,
+             b.created_by), l.seq, (i.ord - 1)::smallint
+      from unnest(blocks) l
+      cross join lateral unnest(l.ids) with ordinality i (id, ord)
+      cross join lateral (select o.* from windlass.job o where o.tenant_id = l.tenant_id and o.id = i.id offset 0) b
+     where not (coalesce(b.deadline <= at or b.start_by <= at, false) and windlass.is_late(l.tenant_id, i.id, l.attempt - 1, at))
+     order by l.lane, case when l.job_id is null then b.line_seq else l.seq end, i.ord; -- as they stood in the line
   get diagnostics given = row_count;
   if given < (select sum(t) from unnest(takes) t) then
-    perform windlass.fail_late(places, takes, at);
+    perform windlass.fail_late(blocks, at);
   end if;
 end
-$$;
-
--- The columns that most jobs do not set, as JSON; null if none is set.
-create or replace function windlass.rare_columns(
-  source_ref text, correlation_id text, subject_type text, subject_id text, trace text, tags text[], parent_id uuid, created_by uuid)
-returns jsonb
-language sql stable
-as $$
-  select case when num_nonnulls(source_ref, correlation_id, subject_type, subject_id, trace, tags, parent_id, created_by) > 0 then
-    jsonb_build_object('source_ref', source_ref, 'correlation_id', correlation_id, 'subject_type', subject_type,
-      'subject_id', subject_id, 'trace', trace, 'tags', tags, 'parent_id', parent_id, 'created_by', created_by) end
 $$;

@@ -78,7 +78,16 @@ begin
         insert into windlass.dependency (tenant_id, needs_job_id, job_id, if_unmet, is_ordering)
           select tenant, d.needs_job_id, new_id, coalesce(enqueue_guarded.if_unmet, 'wait'), true from windlass.dependency d
            where d.tenant_id = tenant and d.job_id = previous;
-        previous := case when found then previous end;
+        if found and current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then
+          -- Fails (40001) if one of them was retried since the snapshot, in which it has ended. An open retry of one holds
+          -- the key's row.
+          perform from windlass.history h
+            where h.tenant_id = tenant and h.job_status is not null
+              and h.job_id in (select d.needs_job_id from windlass.dependency d where d.tenant_id = tenant and d.job_id = new_id)
+            for share skip locked;
+        else
+          previous := case when found then previous end;
+        end if;
       elsif enqueue_guarded.if_unmet is distinct from 'run' or windlass.holds_ordering_key(tenant, previous) then
         insert into windlass.dependency (tenant_id, needs_job_id, job_id, if_unmet, is_ordering)
           values (tenant, previous, new_id, coalesce(enqueue_guarded.if_unmet, 'wait'), true);

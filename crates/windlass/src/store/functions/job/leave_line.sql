@@ -1,6 +1,6 @@
 -- Removes these jobs of one tenant from the line, regardless of their position; returns those that were queued.
 --
--- Index: line by (lane, seq). settle.sql explains `= any`.
+-- Index: line by (lane, seq). settle_blocks.sql explains `= any`.
 -- Lock order: the rows of the line in key order (see lock_line). Waits for a claim that takes one of them; only the
 -- second statement sees what it left.
 -- The other jobs keep their positions (offsets), so that paging through a list neither repeats nor skips a job.

@@ -1,9 +1,9 @@
 -- Locks the rows of many jobs before any of them is moved, in the lock order of decision 0020: blocked and deferred rows
--- by job, rows of the line by (lane, seq), live rows by job. Jobs that wait for one of them, and jobs that are canceled
--- with those, are locked with the blocked ones, at most `most`: a cancel or a purge decides them too (see unblock).
+-- by job, rows of the line by (lane, seq), blocks of running jobs by (lane, seq). Jobs that wait for one of them, and
+-- jobs that are canceled with those, are locked with the blocked ones, at most `most`: a cancel or a purge decides them too (see unblock).
 -- Locked one job at a time, two calls with the same jobs, rows of the line or waiting jobs deadlock.
 -- In the order in which jobs move, so that a job that moves while this call waits is found at its next position. A
--- settlement locks the jobs that wait after the live row, but does not wait long for them (see lock_blocked).
+-- settlement locks the jobs that wait after the block, but does not wait long for them (see lock_blocked).
 -- Index: as in lock_line; the primary keys.
 -- Trap: a job whose attempt ends and that is queued or scheduled again meanwhile is not locked. The caller finds it, and
 -- locks it out of order.
@@ -31,14 +31,15 @@ begin
   perform from windlass.blocked b where b.tenant_id = tenant and b.job_id = any (jobs || waiting) order by b.job_id for update;
   perform from windlass.deferred d where d.tenant_id = tenant and d.job_id = any (jobs) order by d.job_id for update;
   perform windlass.lock_line(tenant, jobs);
-  perform from windlass.live l where l.tenant_id = tenant and l.job_id = any (jobs) order by l.job_id for update;
+  perform from (select distinct r.lane, r.seq from windlass.running r where r.tenant_id = tenant and r.job_id = any (jobs) order by 1, 2) k
+    cross join lateral (select from windlass.live l where l.tenant_id = tenant and l.lane = k.lane and l.seq = k.seq for update) l;
 end
 $$;
 
 -- Locks the rows of the line that contain these jobs, by (lane, seq), and returns their keys; null if there is none.
 -- Waits for a claim that takes one of them.
--- Index: bodies by primary key, then line by (lane, seq), and line_by_job for jobs that were queued again. settle.sql
--- explains `= any`.
+-- Index: bodies by primary key, then line by (lane, seq), and line_by_job for jobs that were queued again.
+-- settle_blocks.sql explains `= any`.
 create or replace function windlass.lock_line(tenant uuid, jobs uuid[], out lanes integer[], out seqs bigint[])
 language plpgsql
 set plan_cache_mode = force_generic_plan

@@ -3,8 +3,8 @@
 -- for retention, whose jobs have ended: it keeps keys that are held forever or for a window that has not ended, and
 -- keeps jobs that a blocked job waits for. Returns the number of deleted bodies. Callers pass batches, so that no
 -- transaction is long. Only other functions call it; those below are for operators.
--- Lock order: the gate of holds; the gate `circle` if there are dependencies; the rows that move the jobs, and the
--- waiting jobs (see lock_jobs); final history rows;
+-- Lock order: the gate of holds; the gate `circle` if there are dependencies; leases of pull workers; the rows that move
+-- the jobs, and the waiting jobs (see lock_jobs); final history rows;
 -- dedupe rows, ordering rows, bodies, each kind by key; an enqueue takes the last three in the same order. Retention
 -- locks the last four before it calls, skipping locked ones.
 create or replace function windlass.purge_unaudited(tenant uuid, jobs uuid[], keep_promises boolean default false) returns integer
@@ -24,6 +24,9 @@ begin
   end if;
   perform windlass.need_read_committed();
   perform windlass.tenant_for(tenant);
+  if not exists (select from windlass.tenants t where t.id = tenant) then
+    return 0; -- the gate would stay
+  end if;
   perform windlass.share_gate(tenant, 'hold'); -- waits for a hold that is being placed
   held := windlass.held_jobs(tenant, jobs);
   if held <> '{}' then
@@ -39,6 +42,7 @@ begin
        or exists (select from windlass.dependency d where d.tenant_id = tenant and d.job_id = any (jobs)) then
       perform windlass.take_turn(tenant, 'circle');
     end if;
+    perform from windlass.pull_lease r where r.tenant_id = tenant and r.job_id = any (jobs) order by r.job_id for update;
     perform windlass.lock_jobs(tenant, jobs, 1000000);
     perform from windlass.history h
       where h.tenant_id = tenant and h.job_id = any (jobs) and h.job_status is not null order by h.job_id for update;
@@ -49,7 +53,20 @@ begin
   -- A job that moves during the delete is found at its new position by the next iteration.
   loop
     with from_line as materialized (select l.lane, 'queued' as state from windlass.leave_line(tenant, jobs) l),
-    from_live as (delete from windlass.live l where l.tenant_id = tenant and l.job_id = any (jobs) returning l.lane, 'running' as state),
+    held as materialized (
+      select r.lane, r.seq, bit_or(1::bigint << r.at_position) as mask, count(*) as n from windlass.running r
+       where r.tenant_id = tenant and r.job_id = any (jobs) group by r.lane, r.seq),
+    emptied as (
+      delete from windlass.live l using held h
+       where l.tenant_id = tenant and l.lane = h.lane and l.seq = h.seq and l.ended & h.mask = 0
+         and l.ended | h.mask = windlass.all_bits(l.ids) returning l.lane, h.n),
+    reduced as (
+      update windlass.live l set ended = l.ended | h.mask from held h
+       where l.tenant_id = tenant and l.lane = h.lane and l.seq = h.seq and l.ended & h.mask = 0
+         and l.ended | h.mask <> windlass.all_bits(l.ids) returning l.lane, h.n),
+    from_live as (
+      select h.lane, 'running' as state from (select * from emptied union all select * from reduced) h
+       cross join lateral generate_series(1, h.n)),
     from_time as (delete from windlass.deferred d where d.tenant_id = tenant and d.job_id = any (jobs)
       returning d.lane, 'scheduled' as state),
     from_jobs as (delete from windlass.blocked b where b.tenant_id = tenant and b.job_id = any (jobs) returning b.lane, 'blocked' as state),
@@ -65,7 +82,7 @@ begin
         from gone g group by g.lane;
     exit when not exists (
       select from windlass.standing s where s.tenant_id = tenant and s.job_id = any (jobs)
-      union all select from windlass.live l where l.tenant_id = tenant and l.job_id = any (jobs)
+      union all select from windlass.running r where r.tenant_id = tenant and r.job_id = any (jobs)
       union all select from windlass.deferred d where d.tenant_id = tenant and d.job_id = any (jobs)
       union all select from windlass.blocked b where b.tenant_id = tenant and b.job_id = any (jobs)
       union all select from windlass.history h where h.tenant_id = tenant and h.job_id = any (jobs));
@@ -89,6 +106,7 @@ begin
   unpassed as (delete from windlass.prune_passed p where p.tenant_id = tenant and p.job_id = any (jobs)),
   unreported as (delete from windlass.progress p where p.tenant_id = tenant and p.job_id = any (jobs)),
   unlogged as (delete from windlass.job_log o where o.tenant_id = tenant and o.job_id = any (jobs)),
+  unleased as (delete from windlass.pull_lease r where r.tenant_id = tenant and r.job_id = any (jobs)),
   unasked as (delete from windlass.cancel_request c where c.tenant_id = tenant and c.job_id = any (jobs)),
   bodies as (delete from windlass.job b where b.tenant_id = tenant and b.id = any (jobs) returning b.ordering_key)
   select count(*), array_agg(distinct b.ordering_key) filter (where b.ordering_key is not null)
@@ -110,58 +128,22 @@ begin
 end
 $$;
 
--- Those of these finished jobs that a blocked job waits for, and those that another transaction has locked: it may
--- enqueue under one of their keys, or be about to wait for one. The other jobs stay locked, so that no enqueue starts
--- to wait for one of them before the caller deletes it.
--- Lock order: dedupe rows, ordering rows, bodies, as in an enqueue, skipping locked ones.
-create or replace function windlass.needed_jobs(tenant uuid, jobs uuid[]) returns uuid[]
-language plpgsql
-as $$
-#variable_conflict use_column
-declare
-  needed uuid[];
-begin
-  with mine as materialized (
-    select d.dedupe_key from windlass.dedupe d where d.tenant_id = tenant and d.job_id = any (jobs) order by d.dedupe_key
-           for update skip locked)
-  select array_agg(d.job_id) into needed from windlass.dedupe d
-   where d.tenant_id = tenant and d.job_id = any (jobs) and d.dedupe_key not in (select m.dedupe_key from mine m);
-  with last as materialized (
-    select o.ordering_key, o.last_job_id from windlass.ordering o
-     where o.tenant_id = tenant and o.last_job_id = any (jobs)
-       and o.ordering_key in (select b.ordering_key from windlass.job b where b.tenant_id = tenant and b.id = any (jobs))),
-  mine as materialized (
-    select o.ordering_key from windlass.ordering o where o.tenant_id = tenant and o.ordering_key in (select l.ordering_key from last l)
-     order by o.ordering_key for update skip locked)
-  select needed || array_agg(l.last_job_id) into needed from last l where l.ordering_key not in (select m.ordering_key from mine m);
-  with mine as materialized (
-    select b.id from windlass.job b where b.tenant_id = tenant and b.id = any (jobs) order by b.id for update skip locked)
-  select needed || array_agg(b.id) into needed from windlass.job b
-   where b.tenant_id = tenant and b.id = any (jobs) and b.id not in (select m.id from mine m);
-  return array(
-    select n from unnest(needed) n
-    union
-    select d.needs_job_id from windlass.dependency d
-      join windlass.blocked b on b.tenant_id = d.tenant_id and b.job_id = d.job_id
-     where d.tenant_id = tenant and d.needs_job_id = any (jobs));
-end
-$$;
-
--- The same for an operator, with a row in the audit trail. At most 1000 jobs, so that the row names each of them.
-create or replace function windlass.purge(tenant uuid, jobs uuid[], keep_promises boolean default false) returns integer
+-- The same for an operator, with a row in the audit trail. At most 1000 jobs, so that the row names each of them. `filter`: how the
+-- caller found them.
+drop function if exists windlass.purge(uuid, uuid[], boolean); -- of earlier builds
+create or replace function windlass.purge(tenant uuid, jobs uuid[], keep_promises boolean default false, filter jsonb default null)
+returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 declare
   purged integer;
 begin
-  if cardinality(jobs) > 1000 then
-    raise exception 'jobs must have at most 1000 elements' using errcode = 'WL007', column = 'jobs';
-  end if;
+  perform windlass.refuse_many(jobs, filter);
   purged := windlass.purge_unaudited(tenant, jobs, keep_promises);
   if purged > 0 then
-    perform windlass.must_record(tenant, array['job.delete_many'], format('%s jobs', cardinality(jobs)), null,
-      jsonb_build_object('changed', purged, 'ids', to_jsonb(jobs)));
+    perform windlass.record_act(tenant, 'job.delete_many', format('%s jobs', cardinality(jobs)), null,
+      jsonb_build_object('filter', coalesce(filter, '{}'), 'changed', purged, 'ids', to_jsonb(jobs)));
   end if;
   return purged;
 end
@@ -183,7 +165,7 @@ begin
     select b.id from windlass.job b
      where b.tenant_id = tenant and b.subject_type is not distinct from of_type and b.subject_id = of_id limit most));
   if purged > 0 then
-    perform windlass.must_record(tenant, array['job.delete_many'], format('%s jobs', purged), null,
+    perform windlass.record_act(tenant, 'job.delete_many', format('%s jobs', purged), null,
       jsonb_build_object('filter', jsonb_build_object('subject_type', of_type, 'subject_id', of_id), 'changed', purged));
   end if;
   return purged;

@@ -40,6 +40,9 @@ begin
   if texts[4] is not null and texts[5] is null then
     raise exception 'subject_type has no subject_id' using errcode = 'WL007', column = 'subject_id';
   end if;
+  if texts[5] is not null and texts[4] is null then
+    raise exception 'subject_id has no subject_type' using errcode = 'WL007', column = 'subject_type';
+  end if;
   if not windlass.is_traceparent(texts[8]) then
     raise exception 'trace must be a W3C traceparent' using errcode = 'WL007', column = 'trace';
   end if;

@@ -1,6 +1,6 @@
--- Runs a finished job again, with its attempts reset. Returns queued or blocked; or not_finished, missing, past_deadline
--- (it could not run), or duplicate with the job that holds its dedupe key; and the job's previous final status. Attempt
--- numbers continue to increase. The overlap policy of the trigger that fired the job sees it again (see reopen_fire).
+-- Runs a finished job again, with its attempts reset. Returns queued, blocked, or canceled (a dependency that was still
+-- undecided did not succeed); or not_finished, missing, past_deadline (it could not run), or duplicate with the job that
+-- holds its dedupe key; and the job's previous final status. Attempt numbers continue to increase. The overlap policy of the trigger that fired the job sees it again (see reopen_fire).
 -- The final status is cleared in history, because the job is no longer final; every attempt is kept. A pending deletion
 -- by retention is canceled: the job no longer waits for its clean-up job, and that job is canceled, because it might
 -- remove the output of this run. Refuses, like an enqueue, if the tenant does not accept jobs (WL003). Only functions of
@@ -35,8 +35,7 @@ begin
   end if;
   if body.ordering_key is not null then
     -- Retries of one tenant are serialized, and before they read: a concurrent one may be about to add the first job
-    -- that waits for this one (see lock_behind). Only of a job that has ended: the settlement of a running one locks the
-    -- jobs that wait for it, and may then need the tenant's row.
+    -- that waits for this one (see lock_behind). Only of a job that has ended: any other is not retried.
     perform windlass.take_turn(tenant, 'circle');
     if windlass.has_ended(windlass.state_code(windlass.state_of(tenant, job))) then
       perform windlass.lock_behind(tenant, array[job]);

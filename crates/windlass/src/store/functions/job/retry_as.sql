@@ -16,7 +16,7 @@ begin
   answer := done.answer;
   holder := done.holder;
   if done.was is not null then
-    perform windlass.record_audit(tenant, by_actor, by_role, from_address, request_id, 'job.retry', job::text, 'done',
+    perform windlass.write_audit(tenant, by_actor, by_role, from_address, request_id, 'job.retry', job::text, 'done',
       before, windlass.recorded_job(tenant, job));
   end if;
 end
@@ -68,7 +68,7 @@ begin
         else 'missing' end;
     end if;
     met := met + 1;
-    if answer in ('queued', 'blocked') then
+    if answer in ('queued', 'blocked', 'canceled') then
       changed := changed || id;
     end if;
     return next;
@@ -80,7 +80,7 @@ begin
 end
 $$;
 
--- The same for an operator or an application that uses SQL. Returns how many were queued again. Jobs that have not
+-- The same for an operator or an application that uses SQL. Returns how many were changed. Jobs that have not
 -- ended, whose deadline has passed, or whose dedupe key another job holds, are unchanged.
 create or replace function windlass.retry_many(tenant uuid, jobs uuid[], filter jsonb, actor text) returns bigint
 language plpgsql security definer
@@ -91,7 +91,7 @@ begin
   if octet_length(actor) > 500 then
     raise exception 'actor must have at most 500 bytes' using errcode = 'WL007', column = 'actor';
   end if;
-  return (select count(*) filter (where r.answer in ('queued', 'blocked'))
+  return (select count(*) filter (where r.answer in ('queued', 'blocked', 'canceled'))
     from windlass.retry_many_as(tenant, jobs, filter, coalesce(actor, windlass.login_actor()), windlass.caller(), null, null) r);
 end
 $$;

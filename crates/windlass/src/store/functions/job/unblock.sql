@@ -9,9 +9,12 @@
 -- waiting job would wait forever. All rows that the decision may reach are locked at once, by id: level by level, two
 -- failures that meet in a diamond would lock the same rows in opposite order. A job that starts to wait meanwhile is
 -- not among them; the keeper checks every new dependency (see unblock_all). A row that another transaction holds for
--- long, such as an open cancel, is left to the keeper too (see lock_blocked), because settlements of many tenants pass
--- through here. A lock does not renew a fixed snapshot, in which a dependency that another transaction has decided
--- since still exists: outside read committed, the keeper checks the jobs that seem to stay blocked (see unblock_rest).
+-- long, such as an open cancel, is left to the keeper too (see lock_blocked), because settlements and claims of many
+-- tenants pass through here. So is a job that has ended and whose dependencies another transaction holds: it has no
+-- blocked row, and a retry of it, or of a job before it, locks its dependencies. A lock does not renew a fixed
+-- snapshot, in which a dependency that another transaction has decided since still exists, and a job that it has retried
+-- since has ended: outside read committed, the keeper checks the jobs that seem to stay blocked (see unblock_rest), and
+-- decides the dependencies that are passed on to them.
 -- Terminates for any data: no dependency is decided twice, so a cycle is left as it is, and after a hundred steps the
 -- keeper continues.
 create or replace function windlass.unblock(tenant uuid, needs uuid[], only_jobs uuid[] default null,
@@ -36,6 +39,7 @@ declare
   done_jobs uuid[];
   decided integer := 0;
   steps integer := 0;
+  unblocked uuid[];
 begin
   select array_agg(s.id) as ids, array_agg(s.id) filter (where s.state in ('failed', 'dead_letter')) as failed,
          array_agg(s.id) filter (where s.state in ('failed', 'dead_letter', 'canceled')) as unmet
@@ -63,6 +67,16 @@ begin
     return 0;
   end if;
   busy := windlass.lock_blocked(tenant, reached[:most]);
+  unblocked := array(select j from unnest(reached[:most]) j
+    where not exists (select from windlass.blocked b where b.tenant_id = tenant and b.job_id = j));
+  if unblocked <> '{}' then
+    with mine as materialized (
+      select d.needs_job_id, d.job_id from windlass.dependency d
+       where d.tenant_id = tenant and d.job_id = any (unblocked) order by d.job_id, d.needs_job_id for update skip locked)
+    select busy || array_agg(h.job_id) into busy from (
+      select d.needs_job_id, d.job_id from windlass.dependency d where d.tenant_id = tenant and d.job_id = any (unblocked)
+      except select m.needs_job_id, m.job_id from mine m) h;
+  end if;
   jobs := array(select j from unnest(reached[:most]) j where j <> all (busy));
   seen := ended.ids;
   needs := ended.ids;
@@ -77,7 +91,9 @@ begin
   end loop;
   if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then
     insert into windlass.unblock_due (tenant_id, needs_job_id)
-      select tenant, b.job_id from windlass.blocked b where b.tenant_id = tenant and b.job_id = any (jobs) order by 2
+      select tenant, b.job_id from windlass.blocked b where b.tenant_id = tenant and b.job_id = any (jobs)
+      union select tenant, d.needs_job_id from windlass.dependency d where d.tenant_id = tenant and d.job_id = any (jobs)
+      order by 2
       on conflict do nothing;
     perform pg_notify('windlass', 'unblock');
   end if;
@@ -164,6 +180,7 @@ begin
   done_jobs := done_jobs || now_jobs;
   perform windlass.finish_waiting(tenant, canceled, windlass.state_code('canceled'), 'dependency');
   perform windlass.start_unblocked(tenant, settled);
-  next := coalesce(canceled, '{}') || next;
+  next := coalesce(canceled, '{}')
+    || case when current_setting('transaction_isolation') in ('read committed', 'read uncommitted') then next else '{}' end;
 end
 $$;

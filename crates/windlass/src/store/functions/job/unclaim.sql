@@ -21,14 +21,17 @@ begin
   end if;
   perform windlass.need_read_committed();
   perform windlass.end_epoch(by_worker, of_epoch);
-  select array_agg(l.tenant_id order by l.tenant_id, l.job_id) as tenants, array_agg(l.job_id order by l.tenant_id, l.job_id) as jobs,
-         array_agg(l.attempt order by l.tenant_id, l.job_id) as attempts, count(*)::integer as n
-    into held from windlass.live l
-   where l.lane = any (lanes) and l.worker = by_worker and l.token = with_token;
+  select array_agg(h.tenant_id) as tenants, array_agg(h.lane) as lanes, array_agg(h.seq) as seqs, array_agg(h.attempt) as attempts,
+         array_agg(h.at_position) as positions, count(*)::integer as n
+    into held from (
+      select l.tenant_id, l.lane, l.seq, l.attempt, r.at_position
+        from windlass.live l cross join lateral windlass.running_of(l.ids, l.ended) r
+       where l.lane = any (lanes) and l.worker = by_worker and l.token = with_token
+       order by l.tenant_id, l.lane, l.seq, r.at_position) h;
   if held.n > 0 then
     select coalesce(cardinality(s.busy), 0) into left_over
-      from windlass.settle(held.tenants, held.jobs, held.attempts, array_fill(with_token, array[held.n]),
-        array_fill(null::integer, array[held.n]),
+      from windlass.settle_blocks(held.tenants, held.lanes, held.seqs, held.attempts, array_fill(with_token, array[held.n]),
+        held.positions, array_fill(null::integer, array[held.n]),
         array_fill(jsonb_build_object('outcome', windlass.outcome_code('released'), 'next', windlass.state_code('queued'),
           'error', 'the response to the claim was lost'), array[held.n]),
         skips_locked => true) s;

@@ -5,8 +5,11 @@
 -- round: an application's transaction may stay open for minutes. If what depends on a job is locked, the job is tried
 -- again after two seconds, and after three such jobs all of the tenant, because each waits for 200 ms. A claim fails
 -- late jobs by itself (see claim.sql), so the keeper processes jobs that are never claimed. Tenants take turns (see
--- tenants_in_turn).
--- Lock order: the row of each waiting job, then its instant, skipping locked ones. It waits for neither, so it cannot
+-- tenants_in_turn). Of each tenant, a round looks at ten times as many rows as it processes, because each costs a call: a
+-- transaction that has locked more of them delays the deadlines of its own tenant until it ends. Running jobs and rows that
+-- are set aside are not counted.
+-- Lock order: the row of each waiting job, or the final history row of one that has ended, then its instant, skipping
+-- locked ones. It waits for neither, so it cannot
 -- deadlock with a purge.
 -- Index: expiry_by_time to find who is due, and expiry_of_tenant in its own order: another plan would lock everything
 -- that is due and not only one round of it.
@@ -41,11 +44,15 @@ begin
       from (select n.id from unnest(tenants) n (id)
              where not (has_trouble and windlass.is_set_aside('expire', n.id, n.id::text))) t
            cross join lateral (
-             select x.tenant_id, x.job_id, x.only_unstarted from windlass.expiry x
-              where x.tenant_id = t.id and x.expires_at <= at
-                and not (has_trouble and windlass.is_set_aside('expire', x.tenant_id, x.job_id::text))
-                and windlass.lock_to_expire(x.tenant_id, x.job_id, x.only_unstarted)
-              order by x.expires_at limit greatest(1, most / cardinality(tenants)) for update skip locked) d
+             select x.tenant_id, x.job_id, x.only_unstarted
+               from (select n.job_id, n.only_unstarted, n.expires_at from windlass.expiry n
+                      where n.tenant_id = t.id and n.expires_at <= at
+                        and not (has_trouble and windlass.is_set_aside('expire', n.tenant_id, n.job_id::text))
+                        and (n.only_unstarted or (select b.attempt from windlass.block_of(n.tenant_id, n.job_id) b) is null)
+                      order by n.expires_at limit 10 * greatest(1, most / cardinality(tenants))) n
+               join windlass.expiry x on x.tenant_id = t.id and x.job_id = n.job_id and x.only_unstarted = n.only_unstarted
+              where windlass.lock_to_expire(t.id, n.job_id, n.only_unstarted)
+              order by n.expires_at limit greatest(1, most / cardinality(tenants)) for update of x skip locked) d
      group by d.tenant_id
   loop
     looked := looked + due.n;
@@ -81,19 +88,25 @@ end
 $$;
 
 -- Whether the instant can be processed: the job is waiting and its row is locked now, or it has ended or started in
--- time, and then its instant is obsolete. False if another transaction has locked the row, or if the job is running and
--- its instant must be kept.
+-- time, and then its instant is obsolete. A job that has ended stays so until the commit, because its final history row is
+-- locked. False if another transaction has locked the row (such as a retry), or if the job is running and its instant must
+-- be kept.
 create or replace function windlass.lock_to_expire(tenant uuid, job uuid, only_unstarted boolean) returns boolean
 language plpgsql
 as $$
 #variable_conflict use_column
+declare
+  state constant text := windlass.state_of(tenant, job);
 begin
-  return case windlass.state_of(tenant, job)
-    when 'running' then only_unstarted
-    when 'queued' then windlass.lock_waiting(tenant, job)
-    when 'scheduled' then windlass.lock_waiting(tenant, job)
-    when 'blocked' then windlass.lock_waiting(tenant, job)
-    else true end;
+  if state = 'running' then
+    return only_unstarted;
+  elsif state in ('queued', 'scheduled', 'blocked') then
+    return windlass.lock_waiting(tenant, job);
+  elsif state is null then
+    return true; -- it was purged
+  end if;
+  perform from windlass.history h where h.tenant_id = tenant and h.job_id = job and h.job_status is not null for update skip locked;
+  return found;
 end
 $$;
 

@@ -1,7 +1,7 @@
 -- The jobs of workers whose lease has expired, for the reaper. Reads live only if a worker is overdue. A job without a
 -- body or definition is returned too, with an empty key. Tenants take turns. Rows that another transaction has locked
--- are skipped, so that they never fill a round. Also deletes the waiting rows of closed workers, which should not
--- exist: while there is such a row, every enqueue sends a notification.
+-- are skipped, so that they never fill a round. Also deletes the waiting rows of closed workers, which exist only after
+-- their gate was locked by an open transaction: while there is such a row, every enqueue sends a notification.
 -- Index: live's primary key, which is as small as the number of running jobs.
 create or replace function windlass.lost_jobs(most integer)
 returns table (worker integer, tenant_id uuid, job_id uuid, lane integer, attempt integer, token uuid, failures smallint, lost smallint,
@@ -35,14 +35,20 @@ begin
   has_trouble := exists (select from windlass.trouble t where t.duty = 'reap');
   return query
     with lost as materialized (
-      select l.tenant_id, l.job_id, row_number() over (partition by l.tenant_id order by l.job_id) as turn from windlass.live l
-       where l.worker = any (overdue) and not (has_trouble and windlass.is_set_aside('reap', l.tenant_id, l.job_id::text))),
-    turns as materialized (select t.tenant_id, t.job_id from lost t order by t.turn, t.tenant_id),
+      select l.tenant_id, l.lane, l.seq, r.job_id, r.at_position,
+             row_number() over (partition by l.tenant_id order by l.lane, l.seq) as turn
+        from windlass.live l cross join lateral windlass.running_of(l.ids, l.ended) r
+       where l.worker = any (overdue) and not (has_trouble and windlass.is_set_aside('reap', l.tenant_id, r.job_id::text))),
+    turns as materialized (select t.tenant_id, t.lane, t.seq, t.job_id, t.at_position from lost t order by t.turn, t.tenant_id),
     held as materialized (
-      select l.* from turns t join windlass.live l on l.tenant_id = t.tenant_id and l.job_id = t.job_id and l.worker = any (overdue)
+      select l.worker, l.tenant_id, t.job_id, l.lane, l.attempt, l.token, l.failures, l.lost, l.snoozes, l.max_attempts,
+             l.cancel_requested_at[t.at_position + 1] is not null as is_canceled
+        from turns t
+        join windlass.live l on l.tenant_id = t.tenant_id and l.lane = t.lane and l.seq = t.seq and l.worker = any (overdue)
+         and windlass.runs_at(l.ended, t.at_position)
        limit most for update of l skip locked)
     select l.worker, l.tenant_id, l.job_id, l.lane, l.attempt, l.token, l.failures, l.lost, l.snoozes, l.max_attempts,
-           l.cancel_requested_at is not null, windlass.milliseconds_until(b.deadline, clock_timestamp()), coalesce(d.key, '')
+           l.is_canceled, windlass.milliseconds_until(b.deadline, clock_timestamp()), coalesce(d.key, '')
       from held l
       left join windlass.job b on b.tenant_id = l.tenant_id and b.id = l.job_id
       left join windlass.lane n on n.id = l.lane
@@ -53,7 +59,7 @@ begin
     overdue := array(select w.id from windlass.job_workers w
       where w.id = any (overdue) and w.stopped_at is null and w.lease_expires_at <= clock_timestamp()
       order by w.id for update skip locked);
-    holding := array(select l.worker from windlass.live l where l.worker = any (overdue) order by l.tenant_id, l.job_id);
+    holding := array(select l.worker from windlass.live l where l.worker = any (overdue) order by l.tenant_id, l.lane, l.seq);
     overdue := array(select o from unnest(overdue) o where o <> all (holding));
     -- A worker that did not deregister is lost; a pull worker, whose name contains @, has only stopped.
     update windlass.job_workers w

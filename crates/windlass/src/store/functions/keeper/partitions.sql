@@ -17,11 +17,15 @@ begin
   made := 0;
   dropped := 0;
   is_unfinished := false;
+  if weeks_ahead is null or weeks_ahead not between 0 and 12 then
+    perform windlass.refuse_span('weeks_ahead', 0, 12); -- each partition is a cost for every statement
+  end if;
   if not windlass.try_gate('partitions') then
     return;
   end if;
   -- Beside Citus nothing of ours is distributed, so nothing is propagated to other nodes.
   perform set_config('citus.enable_ddl_propagation', 'off', true) from pg_extension e where e.extname = 'citus';
+  perform windlass.guard_types();
   foreach parent in array array['job', 'history'] loop
     for week in select date_trunc('week', now() at time zone 'UTC') + w * interval '1 week' from generate_series(0, weeks_ahead) w loop
       answer := windlass.make_partition(parent, week::date);
@@ -62,6 +66,9 @@ declare
   pages bigint := pg_relation_size(format('windlass.%I', parent || '_default')::regclass) / 8192;
   has_begun boolean := (week - 1)::timestamp at time zone 'UTC' <= clock_timestamp(); -- a day early: clocks differ
   has_rows boolean;
+  is_large boolean := false;
+  is_too_much boolean;
+  tries integer;
   must_lock boolean := false;
   moved integer := 0;
 begin
@@ -83,9 +90,9 @@ begin
   if is_checked then
     has_rows := false;
   else
-    select r.has_rows into has_rows from windlass.partition_rows(parent, low, high) r where not r.is_too_much;
-    must_lock := is_checked is null and (has_begun or has_rows) and pages <= 1024;
-    if has_rows is null or has_begun and is_checked is null and not must_lock then
+    select r.has_rows, r.is_large, r.is_too_much into has_rows, is_large, is_too_much from windlass.rows_of_week(parent, low, high) r;
+    must_lock := is_checked is null and (has_begun or has_rows) and not is_large and pages <= 1024;
+    if is_too_much or has_begun and (is_large or is_checked is null and not must_lock) then
       if is_checked is not null then
         execute format('alter table windlass.%I drop constraint %I', spare, guard);
       end if;
@@ -93,7 +100,7 @@ begin
       return 'left';
     end if;
   end if;
-  if is_checked is null and pages > 64 and not must_lock then
+  if is_checked is null and (pages > 64 or is_large) and not must_lock then
     execute format('alter table windlass.%I add constraint %I check (%I < %L or %I >= %L) not valid', spare, guard,
       windlass.partition_key(parent), low, windlass.partition_key(parent), high);
     return 'step';
@@ -109,13 +116,26 @@ begin
   end if;
   execute format('create table windlass.%I (like windlass.%I including all)', part, parent);
   perform windlass.guard_table(part);
+  perform windlass.guard_types();
   if has_rows or must_lock then
     moved := windlass.move_rows(parent, part, low, high); -- and those that came since they were counted
     if not is_checked then
       execute format('alter table windlass.%I validate constraint %I', spare, guard);
     end if;
   end if;
-  execute format('alter table windlass.%I attach partition windlass.%I for values from (%L) to (%L)', parent, part, low, high);
+  tries := case when is_large then 20 else 1 end; -- a large move is not repeated because of one reader
+  loop
+    begin
+      execute format('alter table windlass.%I attach partition windlass.%I for values from (%L) to (%L)', parent, part, low, high);
+      exit;
+    exception when lock_not_available then
+      tries := tries - 1;
+      if tries = 0 then
+        raise;
+      end if;
+      perform pg_sleep(0.1);
+    end;
+  end loop;
   if is_checked is not null then
     execute format('alter table windlass.%I drop constraint %I', spare, guard);
   end if;

@@ -5,7 +5,9 @@
 -- prune_jobs). The rule that was processed longest ago comes first, so that a long backlog of one does not delay the
 -- others. Returns the number of processed jobs.
 -- Index: history_by_time. A rule reads an interval whose size is derived from the content of the last one, so that no
--- statement reads the whole backlog. A new rule starts at the oldest row.
+-- statement reads the whole backlog. The interval has at most ten times `most` rows, of all tenants and rules: a tenant whose
+-- rule starts again must not make one statement read the whole history of the others. Rows with the same time are read
+-- together, so that it always advances. A new rule starts at the oldest row.
 -- A rule that has reached its end is processed again after a twentieth of its period, at most an hour: with 1,200 rules
 -- and nothing to do, checking each took 1.1 s every round. A round ends after five seconds; the next one continues.
 create or replace function windlass.prune(most integer) returns integer
@@ -52,7 +54,7 @@ begin
     step := rule.span;
     gone := 0;
     while since < rule.cutoff and not is_full loop
-      upto := least(since + step, rule.cutoff);
+      upto := windlass.end_of_rows(since, least(since + step, rule.cutoff), 10 * most);
       room := most - seen;
       for batch in
         with old as materialized (
@@ -73,12 +75,17 @@ begin
       loop
         is_full := batch.found >= room;
         upto := case when is_full then batch.reached else upto end;
-        select * into dealt from windlass.prune_jobs(batch.tenant_id, batch.jobs, rule.status);
+        if clock_timestamp() - began > interval '5 s' then -- the rule returns to them
+          insert into windlass.prune_passed (tenant_id, job_id) select batch.tenant_id, j from unnest(batch.jobs) j on conflict do nothing;
+          continue;
+        end if;
+        select * into dealt from windlass.prune_jobs(batch.tenant_id, batch.jobs, rule.status, rule.cutoff);
         seen := seen + dealt.handled;
         gone := gone + dealt.gone;
       end loop;
       step := case when is_full then greatest((upto - since) * 2, interval '1 ms') else least(step * 2, interval '6 hours') end;
       since := upto;
+      exit when clock_timestamp() - began > interval '5 s'; -- the mark keeps what was done
     end loop;
     insert into windlass.keeper_mark as m (duty, reached, moved, span) values (rule.duty, least(since, ended_before), gone, step)
       on conflict (duty) do update set reached = greatest(m.reached, excluded.reached), moved = m.moved + excluded.moved,
@@ -87,6 +94,24 @@ begin
   end loop;
   perform windlass.end_again();
   return greatest(seen + windlass.finish_clean_ups(most), windlass.prune_keys(most));
+end
+$$;
+
+-- Where an interval of the history ends that has at most `most` rows, and all rows of its last instant.
+-- Index: history_by_time, in its order: any other plan reads the whole interval.
+create or replace function windlass.end_of_rows(since timestamptz, upto timestamptz, most integer) returns timestamptz
+language plpgsql
+set enable_sort = off
+set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+  passed record;
+begin
+  select count(*) as n, max(p.finished_at) as last into passed from (
+    select h.finished_at from windlass.history h where h.finished_at >= since and h.finished_at < upto
+     order by h.finished_at fetch first most rows with ties) p;
+  return case when passed.n < most then upto else passed.last + interval '1 us' end;
 end
 $$;
 

@@ -2,8 +2,11 @@
 -- rule returns to them: jobs that another transaction has locked, that a blocked job waits for, or that could not be
 -- deleted, and all of them while a legal hold of the tenant is being placed. Jobs under a hold are only skipped,
 -- because its release starts the rule again. handled: the number of jobs that were neither locked nor waited for. gone:
--- the number of deleted jobs.
-create or replace function windlass.prune_jobs(tenant uuid, jobs uuid[], ended_as smallint, out handled integer, out gone integer)
+-- the number of deleted jobs. ended_as, ended_before: what the caller has read of the jobs; one that was retried since and
+-- has ended again is kept.
+drop function if exists windlass.prune_jobs(uuid, uuid[], smallint); -- of earlier builds
+create or replace function windlass.prune_jobs(
+  tenant uuid, jobs uuid[], ended_as smallint, ended_before timestamptz, out handled integer, out gone integer)
 language plpgsql
 as $$
 #variable_conflict use_column
@@ -25,7 +28,7 @@ begin
   -- An operator may be retrying one of them.
   locked := array(
     select h.job_id from windlass.history h
-     where h.tenant_id = tenant and h.job_id = any (jobs) and h.job_status = ended_as
+     where h.tenant_id = tenant and h.job_id = any (jobs) and h.job_status = ended_as and h.finished_at < ended_before
      order by h.job_id for update skip locked);
   needed := windlass.needed_jobs(tenant, locked);
   handled := cardinality(locked) - cardinality(needed);

@@ -9,10 +9,12 @@ create or replace function windlass.reap(
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
+#variable_conflict use_column
 declare
   at timestamptz := clock_timestamp();
   overdue integer[];
-  one record;
+  held record;
+  ended record;
 begin
   if not (windlass.is_list(workers) and windlass.is_list(tenants) and windlass.is_list(jobs)
       and windlass.is_list(attempts) and windlass.is_list(tokens) and windlass.is_list(details)) then
@@ -27,28 +29,39 @@ begin
   if overdue is null then
     return;
   end if;
+  -- In the blocks of these workers, and not by their bodies: a job without a body must end too.
+  select array_agg(h.ord) as ords, array_agg(h.tenant) as tenants, array_agg(h.lane) as lanes, array_agg(h.seq) as seqs,
+         array_agg(h.attempt) as attempts, array_agg(h.token) as tokens, array_agg(h.at_position) as positions,
+         array_agg(h.detail) as details, array_agg(null::integer) as ran_ms
+    into held from (
+      select i.ord::integer, i.tenant, l.lane, l.seq, i.attempt, i.token, r.at_position, i.detail
+        from windlass.live l
+        cross join lateral windlass.running_of(l.ids, l.ended) r
+        join unnest(tenants, jobs, attempts, tokens, details) with ordinality i (tenant, job, attempt, token, detail, ord)
+          on i.tenant = l.tenant_id and i.job = r.job_id and i.attempt = l.attempt and i.token = l.token
+       where l.worker = any (overdue)
+       order by i.tenant, l.lane, l.seq, r.at_position) h;
   begin
-    select s.settled, s.overruled into settled, overruled
-      from windlass.settle(tenants, jobs, attempts, tokens, array_fill(null::integer, array[cardinality(jobs)]), details, overdue, true) s;
+    select s.missed, s.overruled into ended from windlass.settle_blocks(held.tenants, held.lanes, held.seqs, held.attempts, held.tokens,
+      held.positions, held.ran_ms, held.details, overdue, true) s;
+    settled := array(select h.ord from unnest(held.ords) with ordinality h (ord, i) where h.i <> all (coalesce(ended.missed, '{}')));
+    overruled := array(select held.ords[o] from unnest(ended.overruled) o);
   exception when others then
     perform windlass.raise_server_trouble(sqlstate, sqlerrm);
-    settled := '{}';
-    overruled := '{}';
-    for i in 1 .. cardinality(jobs) loop
+    for i in 1 .. coalesce(cardinality(held.ords), 0) loop
       begin
-        select s.settled, s.overruled into one
-          from windlass.settle(array[tenants[i]], array[jobs[i]], array[attempts[i]], array[tokens[i]], array[null::integer],
-            array[details[i]], overdue, true) s;
-        settled := settled || case when one.settled is not null then i end;
-        overruled := overruled || case when one.overruled is not null then i end;
+        select s.missed, s.overruled into ended from windlass.settle_blocks(held.tenants[i:i], held.lanes[i:i], held.seqs[i:i],
+          held.attempts[i:i], held.tokens[i:i], held.positions[i:i], held.ran_ms[i:i], held.details[i:i], overdue, true) s;
+        settled := settled || array(select held.ords[i] where ended.missed is null);
+        overruled := overruled || array(select held.ords[i] where ended.overruled is not null);
       exception when others then
         perform windlass.raise_server_trouble(sqlstate, sqlerrm);
-        perform windlass.note_trouble('reap', tenants[i], jobs[i]::text, 'the job cannot be recovered: ' || sqlerrm);
+        perform windlass.note_trouble('reap', held.tenants[i], jobs[held.ords[i]]::text, 'the job cannot be recovered: ' || sqlerrm);
       end;
     end loop;
-    settled := array_remove(settled, null);
-    overruled := nullif(array_remove(overruled, null), '{}');
   end;
+  settled := nullif(settled, '{}');
+  overruled := nullif(overruled, '{}');
   perform windlass.clear_trouble('reap', tenants, jobs, at);
   update windlass.job_workers w set ended = 'lost' where w.id = any (overdue) and w.ended is null;
 end

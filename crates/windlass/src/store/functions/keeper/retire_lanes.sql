@@ -87,7 +87,8 @@ end
 $$;
 
 -- Makes a retired lane count for the limits again, for an application that enqueues into a lane by its number and may
--- have cached it for long. Lock order: as in route.
+-- have cached it for long. Refuses (WL007) a lane that was deleted meanwhile: its jobs would never be claimed. Lock order: as
+-- in route.
 create or replace function windlass.use_lane_again(tenant uuid, of_lane integer, of_queue text) returns void
 language plpgsql
 as $$
@@ -97,5 +98,8 @@ begin
   perform windlass.hold_to_lanes(tenant, of_queue, 'lane');
   update windlass.lane l set retired_at = null, idle_since = null, barrier = null, made_by = pg_current_xact_id()
    where l.tenant_id = tenant and l.id = of_lane;
+  if not found then
+    raise exception 'lane % does not belong to the tenant', of_lane using errcode = 'WL007', column = 'lane';
+  end if;
 end
 $$;

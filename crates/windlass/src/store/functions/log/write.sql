@@ -1,7 +1,8 @@
 -- Appends chunks to the logs of running attempts, each only with a current fence, and deletes the chunks of the attempt
 -- before keep_from. An existing chunk is unchanged, so a write can be repeated after a lost response. Returns the
 -- number of inserted chunks.
--- Index: live_pkey, job_log_pkey. Lock: only its own rows, which one worker writes.
+-- Index: as in block_of; job_log_pkey. Lock: the bodies of the jobs, as in report_progress; then only its own rows, which
+-- one worker writes.
 create or replace function windlass.write_log(
   tenants uuid[], jobs uuid[], attempts integer[], tokens uuid[], chunks integer[], streams smallint[], texts text[], keep_from integer[])
 returns integer
@@ -23,10 +24,16 @@ begin
   end if;
   perform windlass.need_read_committed(); -- an old snapshot would still contain an attempt that has ended
   perform windlass.tenants_for(tenants);
-  with held as materialized (
+  with fence as materialized (
+    select distinct i.tenant, i.job, i.attempt, i.token from unnest(tenants, jobs, attempts, tokens) i (tenant, job, attempt, token)),
+  current as materialized (
+    select f.* from fence f
+      cross join lateral (select from windlass.job b where b.tenant_id = f.tenant and b.id = f.job for key share skip locked) b
+     where windlass.holds(f.tenant, f.job, f.attempt, f.token)),
+  held as materialized (
     select i.* from unnest(tenants, jobs, attempts, tokens, chunks, streams, texts, keep_from)
         i (tenant, job, attempt, token, chunk, stream, text, keep_from)
-      join windlass.live l on l.tenant_id = i.tenant and l.job_id = i.job and l.attempt = i.attempt and l.token = i.token),
+      join current c on c.tenant = i.tenant and c.job = i.job and c.attempt = i.attempt and c.token = i.token),
   dropped as (
     delete from windlass.job_log o
      using (select h.tenant, h.job, h.attempt, max(h.keep_from) as keep_from from held h group by 1, 2, 3) k

@@ -27,12 +27,15 @@ language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 #variable_conflict use_column
+declare
+  was jsonb;
 begin
   perform windlass.tenant_for(of_tenant);
+  was := windlass.lock_member(of_tenant, of_user);
   update windlass.members m set role = new_role, updated_at = now()
    where m.tenant_id = of_tenant and m.user_id = of_user and m.role is distinct from new_role;
   if found then
-    perform windlass.must_record(of_tenant, array['member.role'], of_user::text, null, windlass.shown_member(of_tenant, of_user));
+    perform windlass.record_act(of_tenant, 'member.role', of_user::text, was, windlass.shown_member(of_tenant, of_user));
   end if;
   return windlass.shown_member(of_tenant, of_user);
 end
@@ -61,10 +64,10 @@ declare
   was jsonb;
 begin
   perform windlass.tenant_for(of_tenant);
-  was := windlass.shown_member(of_tenant, of_user);
+  was := windlass.lock_member(of_tenant, of_user);
   delete from windlass.members m where m.tenant_id = of_tenant and m.user_id = of_user;
   if found then
-    perform windlass.must_record(of_tenant, array['member.remove'], of_user::text, was);
+    perform windlass.record_act(of_tenant, 'member.remove', of_user::text, was);
   end if;
   return was;
 end

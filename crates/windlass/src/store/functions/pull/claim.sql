@@ -5,7 +5,7 @@
 --
 -- Lock order: the pull workers' rows in order (so that none is closed meanwhile), then as in claim, then the row of the
 -- lease. The slots of a worker that another transaction has locked stay empty: the call serves many workers. One row at
--- a time: the update of the live row by claim must be complete before the second one.
+-- a time: the insert of the block by claim must be complete before the second one.
 create or replace function windlass.pull_claim(
   by_worker integer, with_token uuid, lanes integer[], after_seqs bigint[], counts integer[],
   workers integer[], lease_seconds integer[], tokens uuid[], seconds_present integer, in_epoch integer default 0)
@@ -46,14 +46,14 @@ begin
   if slots = '{}' then
     return;
   end if;
-  for got in select * from windlass.claim(by_worker, with_token, lanes, after_seqs, counts, in_epoch) loop
+  for got in select * from windlass.claim(by_worker, with_token, lanes, after_seqs, counts, in_epoch, apart => true) loop
     used := used + 1;
     slot := slots[used];
     select least(at + d.timeout_seconds * interval '1 s', at + got.deadline_ms * interval '1 ms') into times_out_at
       from windlass.lane n join windlass.job_definitions d on d.id = n.definition_id where n.id = got.lane;
     lease_expires_at := least(at + lease_seconds[slot] * interval '1 s', times_out_at);
     update windlass.live l set token = tokens[slot], worker = workers[slot]
-     where l.tenant_id = got.tenant_id and l.job_id = got.job_id;
+     where l.tenant_id = got.tenant_id and l.lane = got.lane and l.seq = got.block;
     insert into windlass.pull_lease as r (tenant_id, job_id, attempt, token, worker, lease_seconds, expires_at, times_out_at)
       values (got.tenant_id, got.job_id, got.attempt, tokens[slot], workers[slot], lease_seconds[slot], lease_expires_at, times_out_at)
       on conflict (tenant_id, job_id) do update

@@ -1,18 +1,21 @@
 -- Hands a job over to a pull worker, after a worker started it with an HTTP call that returned 202: the same attempt,
 -- with the same token, is now held by `to_worker` with its own lease. Returns false if the attempt has ended: the
 -- endpoint may have been faster than this call.
--- Lock order: the new worker's row, the lease of an earlier attempt if there is one, the live row, as in pull_settle.
--- A reap of the old worker either takes the job first or no longer finds it.
+-- Lock order: the new worker's row, the lease of an earlier attempt if there is one, the block, as in pull_settle.
+-- A reap of the old worker either takes the job first or no longer finds it. Waits 200 ms for a lock: an application's
+-- transaction that holds the block may stay open for minutes, and the worker tries again without a connection meanwhile.
 create or replace function windlass.hand_over(
   tenant uuid, job uuid, with_attempt integer, with_token uuid, to_worker integer, seconds integer, seconds_present integer)
 returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
+set lock_timeout = '200ms'
 as $$
 #variable_conflict use_column
 declare
   at timestamptz;
-  held record;
+  held windlass.live;
+  at_position integer;
 begin
   if seconds not between 1 and 86400 then
     perform windlass.refuse_span('seconds', 1, 86400);
@@ -23,12 +26,25 @@ begin
   perform from windlass.job_workers w where w.id = to_worker for no key update;
   perform from windlass.pull_lease r where r.tenant_id = tenant and r.job_id = job for update;
   at := clock_timestamp();
-  update windlass.live l set worker = to_worker
-   where l.tenant_id = tenant and l.job_id = job and l.attempt = with_attempt and l.token = with_token
-  returning l.lane, l.claimed_at into held;
-  if not found then
+  held := windlass.block_of(tenant, job);
+  select l.* into held from windlass.live l
+   where l.tenant_id = tenant and l.lane = held.lane and l.seq = held.seq and l.attempt = with_attempt and l.token = with_token for update;
+  at_position := array_position(held.ids, job) - 1;
+  if at_position is null or not windlass.runs_at(held.ended, at_position) then
     return false;
   end if;
+  -- The job leaves its block, at the end of which its worker no longer holds it, and gets one of its own.
+  if held.ended | (1::bigint << at_position) = windlass.all_bits(held.ids) then
+    delete from windlass.live l where l.tenant_id = tenant and l.lane = held.lane and l.seq = held.seq;
+  else
+    update windlass.live l set ended = l.ended | (1::bigint << at_position)
+     where l.tenant_id = tenant and l.lane = held.lane and l.seq = held.seq;
+  end if;
+  insert into windlass.live (tenant_id, lane, seq, worker, attempt, token, claimed_at, failures, lost, snoozes, max_attempts,
+      holds_dedupe, limited_by, job_id, cancel_requested_at, ids)
+    values (tenant, held.lane, nextval('windlass.line_seq'), to_worker, with_attempt, with_token, held.claimed_at, held.failures, held.lost,
+      held.snoozes, held.max_attempts, held.holds_dedupe, held.limited_by, job,
+      nullif(array[held.cancel_requested_at[at_position + 1]], array[null::timestamptz]), array[job]);
   insert into windlass.pull_lease as r (tenant_id, job_id, attempt, token, worker, lease_seconds, expires_at, times_out_at)
     select tenant, job, with_attempt, with_token, to_worker, seconds,
            least(at + seconds * interval '1 s', t.times_out_at), t.times_out_at

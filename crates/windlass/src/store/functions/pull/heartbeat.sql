@@ -15,7 +15,7 @@ as $$
 #variable_conflict use_column
 declare
   at timestamptz;
-  held record;
+  block windlass.live;
 begin
   if seconds not between 1 and 86400 then
     perform windlass.refuse_span('seconds', 1, 86400);
@@ -27,15 +27,13 @@ begin
   end if;
   perform windlass.need_read_committed(); -- an old snapshot would still contain an attempt that has ended
   perform windlass.tenant_for(tenant);
-  select l.worker, r.job_id is not null as is_pulled into held
-    from windlass.live l
-    left join windlass.pull_lease r on r.tenant_id = l.tenant_id and r.job_id = l.job_id and r.attempt = l.attempt and r.token = l.token
-   where l.tenant_id = tenant and l.job_id = job and l.attempt = with_attempt and l.token = with_token;
-  if not found then
+  block := windlass.block_of(tenant, job);
+  if block.attempt is distinct from with_attempt or block.token is distinct from with_token then
     return;
   end if;
-  if held.is_pulled then
-    perform from windlass.job_workers w where w.id = held.worker for no key update;
+  if exists (select from windlass.pull_lease r where r.tenant_id = tenant and r.job_id = job and r.attempt = with_attempt
+      and r.token = with_token) then
+    perform from windlass.job_workers w where w.id = block.worker for no key update;
     at := clock_timestamp();
     update windlass.pull_lease r
        set lease_seconds = coalesce(seconds, r.lease_seconds),
@@ -43,7 +41,7 @@ begin
       from windlass.live l
      where r.tenant_id = tenant and r.job_id = job and r.attempt = with_attempt and r.token = with_token
        and l.tenant_id = tenant and l.job_id = job and l.attempt = with_attempt and l.token = with_token
-    returning r.expires_at, l.cancel_requested_at is not null, r.lease_seconds
+    returning r.expires_at, l.cancel_requested_at[1] is not null, r.lease_seconds
       into lease_expires_at, cancel_requested, lease_seconds;
     if not found then
       return;
@@ -51,11 +49,10 @@ begin
     update windlass.job_workers w
        set last_seen_at = at, stopped_at = null, ended = null,
            lease_expires_at = greatest(w.lease_expires_at, pull_heartbeat.lease_expires_at + seconds_present * interval '1 s')
-     where w.id = held.worker;
+     where w.id = block.worker;
   else
-    select w.lease_expires_at, l.cancel_requested_at is not null, w.lease_seconds into lease_expires_at, cancel_requested, lease_seconds
-      from windlass.live l join windlass.job_workers w on w.id = l.worker
-     where l.tenant_id = tenant and l.job_id = job and l.attempt = with_attempt and l.token = with_token;
+    cancel_requested := block.cancel_requested_at[array_position(block.ids, job)] is not null;
+    select w.lease_expires_at, w.lease_seconds into lease_expires_at, lease_seconds from windlass.job_workers w where w.id = block.worker;
     if not found then
       return;
     end if;

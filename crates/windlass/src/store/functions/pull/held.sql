@@ -6,12 +6,14 @@ returns table (definition_key text, failures smallint, lost smallint, snoozes sm
 language sql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
+  select windlass.tenant_for(tenant); -- also if no such job runs
   select d.key, l.failures, l.lost, l.snoozes, l.max_attempts, l.cancel_requested_at is not null,
          windlass.milliseconds_until(b.deadline, clock_timestamp()),
          (extract(epoch from clock_timestamp() - l.claimed_at) * 1000)::bigint, b.payload
-    from windlass.live l
+    from windlass.running l
     join windlass.job b on b.tenant_id = l.tenant_id and b.id = l.job_id
     join windlass.lane n on n.tenant_id = l.tenant_id and n.id = l.lane
     join windlass.job_definitions d on d.id = n.definition_id
-   where l.tenant_id = windlass.tenant_for(tenant) and l.job_id = job and l.attempt = with_attempt and l.token = with_token
+   where l.tenant_id = tenant and l.job_id = job
+     and windlass.holds(tenant, job, with_attempt, with_token)
 $$;

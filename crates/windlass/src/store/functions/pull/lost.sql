@@ -34,7 +34,7 @@ begin
         join windlass.live l on l.tenant_id = r.tenant_id and l.job_id = r.job_id and l.attempt = r.attempt and l.token = r.token
        order by r.turn, r.expires_at limit most for update of l skip locked)
     select l.worker, l.tenant_id, l.job_id, l.attempt, l.token, l.failures, l.lost, l.snoozes, l.max_attempts,
-           l.cancel_requested_at is not null, windlass.milliseconds_until(b.deadline, at), coalesce(d.key, ''), o.times_out_at <= at
+           l.cancel_requested_at[1] is not null, windlass.milliseconds_until(b.deadline, at), coalesce(d.key, ''), o.times_out_at <= at
       from overdue o
       join windlass.live l on l.tenant_id = o.tenant_id and l.job_id = o.job_id and l.attempt = o.attempt and l.token = o.token
       left join windlass.job b on b.tenant_id = l.tenant_id and b.id = l.job_id

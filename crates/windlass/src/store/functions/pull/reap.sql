@@ -1,6 +1,6 @@
 -- Applies the decisions of the reaper about jobs of pull workers. Returns the positions that took effect. A worker that
 -- left a job is marked as lost until its next request.
--- Lock order: the workers' rows in order, then the leases, as in a heartbeat, and the live rows, skipping locked ones:
+-- Lock order: the workers' rows in order, then the leases, as in a heartbeat, and the blocks, skipping locked ones:
 -- the jobs of a worker that an open transaction has locked are left for the next round. Each lease is checked again, so
 -- a heartbeat either came first (the job is kept) or comes later (the job is gone); settle checks attempt and token
 -- again. Waits only briefly for other locks of open transactions: such a job is tried again after two seconds, and after

@@ -20,8 +20,8 @@ begin
   end if;
   insert into windlass.legal_hold (tenant_id, job_id, subject_type, subject_id, reason, created_by)
     values (tenant, on_job, on_type, on_id, why, windlass.actor_for(by_actor)) returning id into new_id;
-  perform windlass.must_record(tenant, array['hold.place'], new_id::text, null,
-    jsonb_build_object('job_id', on_job, 'subject_type', on_type, 'subject_id', on_id, 'reason', why));
+  perform windlass.record_act(tenant, 'hold.place', new_id::text, null,
+    (select to_jsonb(h) from windlass.legal_hold h where h.tenant_id = tenant and h.id = new_id));
   perform windlass.cancel_clean_ups(tenant);
   return new_id;
 end
@@ -68,13 +68,15 @@ language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 #variable_conflict use_column
+declare
+  was jsonb;
 begin
   perform windlass.tenant_for(tenant);
-  delete from windlass.legal_hold h where h.tenant_id = tenant and h.id = hold;
+  delete from windlass.legal_hold h where h.tenant_id = tenant and h.id = hold returning to_jsonb(h) into was;
   if not found then
     return false;
   end if;
-  perform windlass.must_record(tenant, array['hold.release'], hold::text);
+  perform windlass.record_act(tenant, 'hold.release', hold::text, was);
   perform windlass.read_history_again(tenant, null, null);
   return true;
 end

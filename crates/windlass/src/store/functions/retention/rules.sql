@@ -55,6 +55,8 @@ language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 #variable_conflict use_column
+declare
+  was jsonb;
 begin
   perform windlass.tenant_for(tenant);
   perform windlass.need_tenant(tenant);
@@ -69,26 +71,42 @@ begin
     raise exception 'definition % not found', quote_nullable(for_key) using errcode = 'WL001', detail = coalesce(for_key, '');
   end if;
   if is_cleared then
-    delete from windlass.retention r where r.tenant_id = tenant and r.definition_key = for_key and r.status = for_status;
+    delete from windlass.retention r where r.tenant_id = tenant and r.definition_key = for_key and r.status = for_status
+      returning windlass.recorded_rule(r) into was;
     if not found then
       return false;
     end if;
   else
-    insert into windlass.retention (tenant_id, definition_key, status, keep_seconds) values (tenant, for_key, for_status, keep)
-      on conflict (tenant_id, definition_key, status) do update set keep_seconds = excluded.keep_seconds, updated_at = now()
-      where retention.keep_seconds is distinct from excluded.keep_seconds;
-    if not found then
-      return true;
-    end if;
+    loop -- ends unless the rule is set or removed between the statements
+      insert into windlass.retention (tenant_id, definition_key, status, keep_seconds) values (tenant, for_key, for_status, keep)
+        on conflict (tenant_id, definition_key, status) do nothing;
+      exit when found;
+      select windlass.recorded_rule(r) into was from windlass.retention r
+       where r.tenant_id = tenant and r.definition_key = for_key and r.status = for_status for update;
+      if found then
+        update windlass.retention r set keep_seconds = keep, updated_at = now()
+         where r.tenant_id = tenant and r.definition_key = for_key and r.status = for_status and r.keep_seconds is distinct from keep;
+        if not found then
+          return true;
+        end if;
+        exit;
+      end if;
+    end loop;
   end if;
-  perform windlass.must_record(tenant, array[case when is_cleared then 'retention.clear' else 'retention.set' end], for_key, null,
-    jsonb_build_object('definition_key', for_key, 'status', for_status, 'keep_seconds', keep));
+  perform windlass.record_act(tenant, case when is_cleared then 'retention.clear' else 'retention.set' end, for_key, was,
+    (select windlass.recorded_rule(r) from windlass.retention r
+      where r.tenant_id = tenant and r.definition_key = for_key and r.status = for_status));
   if for_status <> 'event' then -- events have no marks
     perform windlass.read_history_again(tenant, nullif(for_key, '*'), for_status);
   end if;
   return true;
 end
 $$;
+
+-- A rule as the audit trail records it.
+create or replace function windlass.recorded_rule(rule windlass.retention) returns jsonb
+language sql stable
+return jsonb_build_object('definition_key', rule.definition_key, 'status', rule.status, 'keep_seconds', rule.keep_seconds);
 
 -- Requests that retention reads a tenant's history again: the jobs of a definition and a status, null for all. An
 -- existing request starts again.

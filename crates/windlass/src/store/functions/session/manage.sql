@@ -34,7 +34,7 @@ begin
       (select m.tenant_id from windlass.members m join windlass.tenants t on t.id = m.tenant_id and t.status <> 'deleting'
          join windlass.users u on u.id = m.user_id and not u.is_super_admin
         where m.user_id = of_user order by m.created_at, m.tenant_id limit 1));
-  perform windlass.must_record(null, array['session.begin'], coalesce('user:' || of_user, 'token:' || of_token));
+  perform windlass.record_act(windlass.tenant_of_person(), 'session.begin', coalesce('user:' || of_user, 'token:' || of_token));
   return true;
 end
 $$;
@@ -63,7 +63,7 @@ begin
   perform windlass.tenant_for(tenant);
   update windlass.sessions s set chosen_tenant = tenant where s.secret_hash = hash;
   if found then
-    perform windlass.must_record(tenant, array['session.tenant'], tenant::text);
+    perform windlass.record_act(tenant, 'session.tenant', tenant::text);
   end if;
 end
 $$;
@@ -80,7 +80,7 @@ begin
   if not found then
     return false;
   end if;
-  perform windlass.must_record(null, array['session.end'], ended);
+  perform windlass.record_act(windlass.tenant_of_person(), 'session.end', ended);
   return true;
 end
 $$;

@@ -20,7 +20,7 @@ begin
   if fields ->> 'max_queued' is not null then
     perform windlass.watch_tenants();
   end if;
-  perform windlass.must_record(null, array['tenant.create'], made::text, null, windlass.shown_tenant(made));
+  perform windlass.record_act(null, 'tenant.create', made::text, null, windlass.shown_tenant(made));
   return windlass.shown_tenant(made);
 end
 $$;
@@ -39,7 +39,7 @@ begin
   select f.* into refused from jsonb_each(fields) f where not case f.key
       when 'slug' then windlass.is_slug(f.value #>> '{}') and jsonb_typeof(f.value) = 'string'
       when 'name' then jsonb_typeof(f.value) = 'string' and octet_length(f.value #>> '{}') between 1 and 500
-      when 'status' then f.value in ('"active"', '"suspended"', '"deleting"')
+      when 'status' then f.value in ('"active"', '"suspended"') -- mark_tenant_deleting has more to check
       when 'weight' then f.value = 'null' or windlass.is_whole(f.value, 1, 1000)
       when 'timezone' then f.value = 'null' or jsonb_typeof(f.value) = 'string' and windlass.is_time_zone(f.value #>> '{}')
       when 'max_queued' then f.value = 'null' or windlass.is_whole(f.value, 0, 1000000000)
@@ -70,7 +70,8 @@ as $$
 $$;
 
 -- Changes the given fields. A limit that is given as null is removed, or reset to its default if it has one. A tenant
--- that is being deleted stays so. A tenant that is as requested keeps its time of change, and nothing is recorded.
+-- that is being deleted stays so, except the default tenant, which earlier builds let an operator mark. A tenant that is as
+-- requested keeps its time of change, and nothing is recorded.
 -- Returns null if there is none. Waits at most three seconds for a transaction that has locked the tenant's row, which an
 -- application can keep open: one that enqueued with a fixed snapshot (see refuse_tenant), or under a quota.
 create or replace function windlass.change_tenant(of_id uuid, fields jsonb) returns jsonb
@@ -82,6 +83,7 @@ as $$
 declare
   was jsonb;
 begin
+  perform windlass.need_no_tenant('the list of tenants');
   perform windlass.tenant_for(of_id);
   perform windlass.refuse_tenant_fields(fields);
   -- Locked first: an update that waits for the row would see concurrent changes in it, but not in the row that it is
@@ -92,12 +94,16 @@ begin
      set slug = n.slug, name = n.name, weight = n.weight, timezone = n.timezone, max_queued = n.max_queued,
          max_running = n.max_running, requests_per_minute = n.requests_per_minute, max_lanes = coalesce(n.max_lanes, 1000),
          max_queue_names = coalesce(n.max_queue_names, 200), max_triggers = coalesce(n.max_triggers, 1000),
-         status = case when t.status = 'deleting' then t.status else n.status end
+         status = case when t.status = 'deleting' and of_id <> '00000000-0000-7000-8000-000000000001' then t.status else n.status end
     from (select p.* from windlass.tenants o cross join lateral jsonb_populate_record(o, fields) p where o.id = of_id) n
    where t.id = of_id;
   if windlass.shown_tenant(of_id) <> was then
     update windlass.tenants t set quota_room = null, updated_at = now() where t.id = of_id;
-    perform windlass.must_record(null, array['tenant.change', 'tenant.limits'], of_id::text, was, windlass.shown_tenant(of_id));
+    if fields ->> 'max_queued' is not null then
+      perform windlass.open_quota(of_id);
+    end if;
+    perform windlass.record_act(null, case when exists (select from jsonb_object_keys(fields) f (name) where f.name not like 'max\_%'
+        and f.name <> 'requests_per_minute') then 'tenant.change' else 'tenant.limits' end, of_id::text, was, windlass.shown_tenant(of_id));
     if fields ->> 'max_queued' is not null or fields ->> 'status' <> 'active' then
       perform windlass.watch_tenants();
     end if;
@@ -116,14 +122,17 @@ set search_path = pg_catalog, windlass, pg_temp
 set lock_timeout = '3s'
 as $$
 #variable_conflict use_column
+declare
+  was jsonb;
 begin
+  perform windlass.need_no_tenant('the list of tenants');
   perform windlass.tenant_for(of_id);
-  if of_id = '00000000-0000-7000-8000-000000000001' then
-    raise exception 'the default tenant cannot be deleted' using errcode = 'WL003', detail = of_id::text;
-  end if;
+  perform windlass.refuse_default_tenant(of_id);
+  perform from windlass.tenants t where t.id = of_id for no key update;
+  was := windlass.shown_tenant(of_id);
   update windlass.tenants t set status = 'deleting', updated_at = now() where t.id = of_id and t.status <> 'deleting';
   if found then
-    perform windlass.must_record(null, array['tenant.delete'], of_id::text, null, windlass.shown_tenant(of_id));
+    perform windlass.record_act(null, 'tenant.delete', of_id::text, was, windlass.shown_tenant(of_id));
     perform windlass.watch_tenants();
   end if;
   return windlass.shown_tenant(of_id);

@@ -10,6 +10,7 @@ as $$
 #variable_conflict use_column
 declare
   is_new boolean;
+  was jsonb;
 begin
   perform windlass.need_read_committed();
   if tenant is null or most is null or most < 1 then -- with 0, nothing would be deleted, which looks like nothing left
@@ -17,14 +18,21 @@ begin
       using errcode = 'WL007', column = case when tenant is null then 'tenant' else 'most' end;
   end if;
   perform windlass.tenant_for(tenant);
-  if tenant = '00000000-0000-7000-8000-000000000001' then
-    raise exception 'the default tenant cannot be deleted' using errcode = 'WL003', detail = tenant::text;
+  perform windlass.refuse_default_tenant(tenant);
+  purged := 0;
+  done := not exists (select from windlass.tenants t where t.id = tenant);
+  if done then
+    return; -- the gate of holds would stay
   end if;
   perform windlass.refuse_held_tenant(tenant);
+  perform from windlass.tenants t where t.id = tenant and t.status <> 'deleting' for no key update;
+  was := windlass.shown_tenant(tenant);
   update windlass.tenants t set status = 'deleting', updated_at = now() where t.id = tenant and t.status <> 'deleting';
   is_new := found;
   if is_new then
-    perform windlass.must_record(null, array['tenant.delete'], tenant::text, null, windlass.shown_tenant(tenant));
+    -- The current tenant can be deleted too: an application that serves one tenant at a time cannot name one without. The entry is in the
+    -- trail of the installation, as always.
+    perform windlass.record_act('00000000-0000-0000-0000-000000000000', 'tenant.delete', tenant::text, was, windlass.shown_tenant(tenant));
     perform windlass.watch_tenants();
   end if;
   select s.purged, s.done and not is_new into purged, done from windlass.purge_step(tenant, most) s;
@@ -56,6 +64,7 @@ declare
   now_running pg_snapshot := pg_current_snapshot();
   was record;
 begin
+  perform windlass.refuse_default_tenant(tenant); -- whoever marked it
   purged := 0;
   select t.updated_at = now() as is_marked_here, least(t.purge_barrier, pg_snapshot_xmax(now_running)) as barrier into was
     from windlass.tenants t where t.id = tenant;
@@ -87,6 +96,17 @@ begin
 end
 $$;
 
+-- Refuses (WL003) to delete the default tenant, which an application with one tenant never names.
+create or replace function windlass.refuse_default_tenant(tenant uuid) returns void
+language plpgsql
+as $$
+begin
+  if tenant = '00000000-0000-7000-8000-000000000001' then
+    raise exception 'the default tenant cannot be deleted' using errcode = 'WL003', detail = tenant::text;
+  end if;
+end
+$$;
+
 -- Refuses (WL020) to delete a tenant with data under a legal hold. Waits for a hold that is being placed.
 create or replace function windlass.refuse_held_tenant(tenant uuid) returns void
 language plpgsql
@@ -112,7 +132,8 @@ declare
   has_gone boolean := false;
 begin
   foreach of_table in array array['event_pending', 'event_dispatch', 'event', 'fire', 'job_triggers', 'dedupe', 'idempotency',
-      'request_keys', 'ordering', 'dependency', 'unblock_due', 'tally', 'activity', 'pull_lease'] loop
+      'request_keys', 'ordering', 'dependency', 'unblock_due', 'tally', 'activity', 'pull_lease', 'progress',
+      'job_log', 'expiry', 'purge_wait', 'prune_passed', 'cancel_request'] loop
     execute format('delete from windlass.%I r
                      where r.ctid = any (array(select o.ctid from windlass.%1$I o where o.tenant_id = $1 limit $2))', of_table)
       using tenant, most;

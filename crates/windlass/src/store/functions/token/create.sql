@@ -1,11 +1,26 @@
+-- Creates a token: see store_token.
+create or replace function windlass.create_token(for_tenant uuid, token jsonb, hash bytea) returns jsonb
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+declare
+  made constant jsonb := windlass.store_token(for_tenant, token, hash);
+begin
+  if made is not null then
+    perform windlass.record_act(for_tenant, 'token.create', made ->> 'id', null, made);
+  end if;
+  return made;
+end
+$$;
+
 -- Stores a token. Only `hash` is kept of its secret. The nil tenant is the installation. Returns the token without the
 -- hash. No other token of the installation has its id (api_tokens_by_id). A tenant has at most 1000 valid tokens and 1000
 -- that have ended: the oldest of those is deleted here, but stays in the audit trail. Returns null if the creator has lost
 -- access since the request was authenticated.
 -- Lock order: the gate `tokens` of the tenant, so that the limit is exact; then the creator. In the opposite order, two
 -- rotations of one token by itself would deadlock.
-create or replace function windlass.create_token(for_tenant uuid, token jsonb, hash bytea) returns jsonb
-language plpgsql security definer
+create or replace function windlass.store_token(for_tenant uuid, token jsonb, hash bytea) returns jsonb
+language plpgsql
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 #variable_conflict use_column
@@ -30,8 +45,6 @@ begin
   insert into windlass.api_tokens (tenant_id, id, kind, name, secret_hash, role, scopes, created_by, expires_at)
     select for_tenant, n.id, n.kind, n.name, hash, n.role, n.scopes, windlass.actor_for(n.created_by), n.expires_at
       from jsonb_to_record(token) n (id text, kind text, name text, role text, scopes text[], created_by text, expires_at timestamptz);
-  perform windlass.must_record(for_tenant, array['token.create', 'token.rotate'], token ->> 'id', null,
-    windlass.shown_token(for_tenant, token ->> 'id'));
   return windlass.shown_token(for_tenant, token ->> 'id');
 end
 $$;

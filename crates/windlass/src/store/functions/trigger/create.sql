@@ -26,13 +26,21 @@ begin
         ends_at timestamptz)
       join windlass.job_definitions d on d.key = fields ->> 'definition_key'
   returning id into new_id;
-  perform windlass.must_record(tenant, array['trigger.create'], new_id::text, null,
-    jsonb_build_object('label', fields -> 'label', 'definition_key', fields -> 'definition_key'));
+  perform windlass.record_act(tenant, 'trigger.create', new_id::text, null, windlass.recorded_trigger(tenant, new_id));
   if next_due is not null then
     perform pg_notify('windlass', 'schedule');
   end if;
   return new_id;
 end
+$$;
+
+-- A trigger as the audit trail records it: without its template and its conditions, which can contain secrets.
+create or replace function windlass.recorded_trigger(tenant uuid, trigger uuid) returns jsonb
+language sql stable
+as $$
+  select windlass.trigger_fields(t, d.key) operator(pg_catalog.-) '{payload_template,conditions}'::pg_catalog.text[]
+    from windlass.job_triggers t join windlass.job_definitions d on d.id operator(pg_catalog.=) t.definition_id
+   where t.tenant_id operator(pg_catalog.=) tenant and t.id operator(pg_catalog.=) trigger
 $$;
 
 -- Refuses (WL015) a new trigger if the tenant has reached its limit.

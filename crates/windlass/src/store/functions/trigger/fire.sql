@@ -32,6 +32,12 @@ begin
   perform windlass.need_read_committed(); -- overlap: see run_trigger
   perform windlass.tenants_for(tenants);
   perform windlass.stay_durable();
+  -- Routes are cached for some seconds. The plain insert would refuse the whole batch for a tenant that was suspended or
+  -- got a quota since; fire_one records a refusal for its own instant.
+  lanes := array(
+    select case when exists (select from windlass.tenants t where t.id = tenants[i.ord] and t.status = 'active' and t.max_queued is null)
+             then i.lane end
+      from unnest(ords, lanes) with ordinality i (ord, lane, position) order by i.position);
   begin
     select f.* into fired, skipped from windlass.fire_these(tenants, triggers, generations, expected, next_dues, ords, dues, reasons, jobs,
       lanes, attempts, keys, payloads, delays, null) f;

@@ -16,50 +16,57 @@ declare
   held record;
   waits_for uuid[] := '{}';
 begin
-  begin
-    if policy <> 'allow' then
-      update windlass.fire f set is_open = false
-       where f.tenant_id = tenant and f.trigger_id = trigger and f.is_open
-         and coalesce(windlass.state_of(tenant, f.job_id), 'purged') in ('succeeded', 'failed', 'dead_letter', 'canceled', 'purged');
-    end if;
-    if policy <> 'allow' and of_kind <> 'backfill' then
-      for held in
-        select f.job_id, windlass.state_of(tenant, f.job_id) as state from windlass.fire f
+  for try in 1 .. 3 loop
+    begin
+      reason := null;
+      waits_for := '{}';
+      if policy <> 'allow' then
+        update windlass.fire f set is_open = false
          where f.tenant_id = tenant and f.trigger_id = trigger and f.is_open
-      loop
-        if policy = 'skip' or (policy = 'queue_one' and held.state <> 'running') then
-          reason := 'overlap';
-        elsif policy = 'queue_one' then
-          waits_for := waits_for || held.job_id;
-        elsif windlass.cancel_unaudited(tenant, held.job_id) = 'requested' then
-          waits_for := waits_for || held.job_id;
-        end if;
-      end loop;
-    end if;
-    if reason is null then
-      insert into windlass.fire as f (tenant_id, trigger_id, due_at, generation, kind, outcome, job_id, jitter_seconds, is_open)
-        values (tenant, trigger, due, of_generation, of_kind, 'fired', job, delay, policy <> 'allow')
-        on conflict (tenant_id, trigger_id, due_at, generation) do update
-          set kind = excluded.kind, outcome = 'fired', reason = null, job_id = excluded.job_id, jitter_seconds = excluded.jitter_seconds,
-              is_open = excluded.is_open, decided_at = excluded.decided_at
-          where f.outcome = 'skipped' and excluded.kind = 'backfill';
-      if found then
-        perform windlass.enqueue(key, payload, tenant, source => case of_kind when 'manual' then 'manual' else 'schedule' end,
-          source_ref => trigger::text, job_id => job, delay => case when delay > 0 then make_interval(secs => delay) end,
-          depends_on => waits_for, if_unmet => case when waits_for <> '{}' or of_kind = 'backfill' then 'run' end,
-          ordering_key => case when of_kind = 'backfill' and policy <> 'allow' then 'backfill ' || trigger end);
-        outcome := 'fired';
-        job_id := job;
+           and coalesce(windlass.state_of(tenant, f.job_id), 'purged') in ('succeeded', 'failed', 'dead_letter', 'canceled', 'purged');
       end if;
-      return;
-    end if;
-  exception when others then
-    -- The SQLSTATE class distinguishes a refusal from a failure: the caller retries after a deadlock or a full disk.
-    if sqlstate !~ '^(WL|22|23)' then
-      raise;
-    end if;
-    reason := left(sqlerrm, 500);
-  end;
+      if policy <> 'allow' and of_kind <> 'backfill' then
+        for held in
+          select f.job_id, windlass.state_of(tenant, f.job_id) as state from windlass.fire f
+           where f.tenant_id = tenant and f.trigger_id = trigger and f.is_open
+        loop
+          if policy = 'skip' or (policy = 'queue_one' and held.state <> 'running') then
+            reason := 'overlap';
+          elsif policy = 'queue_one' then
+            waits_for := waits_for || held.job_id;
+          elsif windlass.cancel_unaudited(tenant, held.job_id) = 'requested' then
+            waits_for := waits_for || held.job_id;
+          end if;
+        end loop;
+      end if;
+      if reason is null then
+        insert into windlass.fire as f (tenant_id, trigger_id, due_at, generation, kind, outcome, job_id, jitter_seconds, is_open)
+          values (tenant, trigger, due, of_generation, of_kind, 'fired', job, delay, policy <> 'allow')
+          on conflict (tenant_id, trigger_id, due_at, generation) do update
+            set kind = excluded.kind, outcome = 'fired', reason = null, job_id = excluded.job_id, jitter_seconds = excluded.jitter_seconds,
+                is_open = excluded.is_open, decided_at = excluded.decided_at
+            where f.outcome = 'skipped' and excluded.kind = 'backfill';
+        if found then
+          perform windlass.enqueue(key, payload, tenant, source => case of_kind when 'manual' then 'manual' else 'schedule' end,
+            source_ref => trigger::text, job_id => job, delay => case when delay > 0 then make_interval(secs => delay) end,
+            depends_on => waits_for, if_unmet => case when waits_for <> '{}' or of_kind = 'backfill' then 'run' end,
+            ordering_key => case when of_kind = 'backfill' and policy <> 'allow' then 'backfill ' || trigger end);
+          outcome := 'fired';
+          job_id := job;
+        end if;
+        return;
+      end if;
+    exception when others then
+      -- A job that it should wait for was purged meanwhile: read again which of them are left.
+      continue when sqlstate = 'WL008' and waits_for <> '{}' and try < 3;
+      -- The SQLSTATE class distinguishes a refusal from a failure: the caller retries after a deadlock or a full disk.
+      if sqlstate !~ '^(WL|22|23)' then
+        raise;
+      end if;
+      reason := left(sqlerrm, 500);
+    end;
+    exit;
+  end loop;
   insert into windlass.fire (tenant_id, trigger_id, due_at, generation, kind, outcome, reason)
     values (tenant, trigger, due, of_generation, of_kind, 'skipped', fire_one.reason)
     on conflict do nothing;
@@ -69,7 +76,8 @@ $$;
 
 -- Fires instants that an operator requested: now (dues is null), or a past range that was not fired in any generation.
 -- Returns one row per instant; no rows if the trigger does not exist or was edited meanwhile. Needs read committed: the
--- trigger's row is locked and not written, so a fixed snapshot would miss the job of a call that came before.
+-- trigger's row is locked and not written, so a fixed snapshot would miss the job of a call that came before. The row of the
+-- audit trail contains the outcome of one run, or the range of the instants and the jobs; it is not written if no instant was left.
 create or replace function windlass.run_trigger(
   tenant uuid, trigger uuid, seen integer, dues timestamptz[], jobs uuid[], key text, payloads jsonb[])
 returns table (due_at timestamptz, outcome text, reason text, job_id uuid)
@@ -81,6 +89,7 @@ declare
   item record;
   made record;
   is_now boolean := dues is null;
+  outcomes jsonb := '[]';
 begin
   if not (windlass.is_list(dues) and windlass.is_list(jobs) and windlass.is_list(payloads)) then
     perform windlass.refuse_array();
@@ -95,8 +104,7 @@ begin
   if not found then
     return;
   end if;
-  perform windlass.must_record(tenant, array[case when is_now then 'trigger.run' else 'trigger.backfill' end], trigger::text, null,
-    jsonb_build_object('ids', to_jsonb(jobs)));
+  perform windlass.lock_quota(tenant); -- before the live row of a job that it cancels, as in a settlement
   for item in
     select coalesce(n.due, clock_timestamp()) as due, n.job, n.payload from unnest(dues, jobs, payloads) n (due, job, payload)
      where is_now or not exists (select from windlass.fire f where f.tenant_id = tenant and f.trigger_id = trigger and f.due_at = n.due
@@ -105,7 +113,18 @@ begin
   loop
     select f.* into made from windlass.fire_one(tenant, trigger, seen, case when is_now then 'manual' else 'backfill' end,
       item.due, item.job, run_trigger.key, item.payload, 0) f;
-    return query select item.due, made.outcome, made.reason, made.job_id where made.outcome is not null;
+    if made.outcome is not null then
+      outcomes := outcomes
+        || jsonb_build_object('due_at', item.due, 'outcome', made.outcome, 'reason', made.reason, 'job_id', made.job_id);
+      return query select item.due, made.outcome, made.reason, made.job_id;
+    end if;
   end loop;
+  if is_now and jsonb_array_length(outcomes) = 1 then
+    perform windlass.record_act(tenant, 'trigger.run', trigger::text, null, outcomes -> 0);
+  elsif outcomes <> '[]' then
+    perform windlass.record_act(tenant, case when is_now then 'trigger.run' else 'trigger.backfill' end, trigger::text, null,
+      jsonb_build_object('from', outcomes -> 0 -> 'due_at', 'until', outcomes -> -1 -> 'due_at', 'instants', jsonb_array_length(outcomes),
+        'ids', jsonb_path_query_array(outcomes, '$[*].job_id ? (@ != null)')));
+  end if;
 end
 $$;

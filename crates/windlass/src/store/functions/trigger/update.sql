@@ -7,7 +7,7 @@
 -- null too, and the caller reads and computes again under the lock, which stays. Without it (a caller of the previous
 -- release), the result is null only if next_due is not after an instant that has fired: it would fire again.
 -- Lock order: the trigger's row, so that a fire of the old generation has committed before, or sees a newer one; then a
--- new lane, as in a fire.
+-- new lane, as in a fire. The row of the audit trail names the changed fields, also those whose values it does not contain.
 drop function if exists windlass.update_trigger(
   uuid, uuid, integer, jsonb, boolean, timestamptz, timestamptz[], text); -- of earlier builds
 create or replace function windlass.update_trigger(
@@ -20,6 +20,7 @@ as $$
 #variable_conflict use_column
 declare
   old record;
+  was jsonb;
 begin
   if not windlass.is_list(missed) then
     perform windlass.refuse_array();
@@ -27,7 +28,7 @@ begin
   perform windlass.tenant_for(tenant);
   perform windlass.refuse_trigger(fields, next_due);
   perform windlass.refuse_instant('missed', m) from unnest(missed) m;
-  select t.overlap, t.next_due_at into old from windlass.job_triggers t
+  select t.overlap, t.next_due_at, to_jsonb(t) as fields into old from windlass.job_triggers t
    where t.tenant_id = tenant and t.id = trigger and t.generation = seen and t.deleted_at is null for update;
   if not found then
     return null;
@@ -38,6 +39,7 @@ begin
     return null;
   end if;
   perform windlass.route(tenant, fields ->> 'definition_key', null, null); -- refuses a definition that does not exist or is not active
+  was := windlass.recorded_trigger(tenant, trigger);
   update windlass.job_triggers t
      set label = f.label, is_enabled = f.is_enabled, trigger_type = f.trigger_type, event_name = f.event_name,
          conditions = f.conditions, cron_expr = f.cron_expr, timezone = f.timezone, definition_id = d.id,
@@ -62,8 +64,11 @@ begin
        and f.due_at in (select r.due_at from windlass.fire r where r.tenant_id = tenant and r.trigger_id = trigger order by r.due_at desc
          limit 1000);
   end if;
-  perform windlass.must_record(tenant, array['trigger.update'], trigger::text, null,
-    jsonb_build_object('label', fields -> 'label', 'definition_key', fields -> 'definition_key'));
+  perform windlass.record_act(tenant, 'trigger.update', trigger::text, was, windlass.recorded_trigger(tenant, trigger)
+    || jsonb_build_object('changed', (
+         select jsonb_agg(f.key order by f.key) from windlass.job_triggers t cross join lateral jsonb_each(to_jsonb(t)) f
+          where t.tenant_id = tenant and t.id = trigger and f.value is distinct from old.fields -> f.key
+            and f.key not in ('generation', 'updated_at'))));
   perform pg_notify('windlass', 'schedule');
   return seen + 1;
 end
@@ -91,6 +96,7 @@ as $$
 #variable_conflict use_column
 declare
   old record;
+  was jsonb;
 begin
   if not windlass.is_list(missed) then
     perform windlass.refuse_array();
@@ -102,12 +108,13 @@ begin
   if not found or windlass.is_overtaken(old.next_due_at, expected, missed, null) then
     return false;
   end if;
+  was := windlass.recorded_trigger(tenant, trigger);
   update windlass.job_triggers t
      set deleted_at = now(), updated_at = now(), is_enabled = false, next_due_at = null, generation = t.generation + 1
    where t.tenant_id = tenant and t.id = trigger;
   insert into windlass.fire (tenant_id, trigger_id, due_at, generation, outcome, reason)
     select tenant, trigger, m.due, seen, 'skipped', 'deleted' from unnest(missed) m (due) on conflict do nothing;
-  perform windlass.must_record(tenant, array['trigger.delete'], trigger::text);
+  perform windlass.record_act(tenant, 'trigger.delete', trigger::text, was);
   return true;
 end
 $$;

@@ -2,7 +2,7 @@
 -- the tables applies to the reader.
 select windlass.keep_view('jobs', $view$
 select b.id, b.tenant_id, n.definition_id, windlass.source_name(b.source) as source, b.source_ref,
-       case when l.job_id is not null then 'running'
+       case when l.attempt is not null then 'running'
             when q.attempt is not null then 'queued'
             when d.job_id is not null then 'scheduled'
             when k.job_id is not null then 'blocked'
@@ -23,7 +23,14 @@ select b.id, b.tenant_id, n.definition_id, windlass.source_name(b.source) as sou
   from windlass.job b
   join windlass.lane n on n.tenant_id = b.tenant_id and n.id = b.lane
   join windlass.job_definitions j on j.id = n.definition_id
-  left join windlass.live l on l.tenant_id = b.tenant_id and l.job_id = b.id
+  left join lateral (
+    select i.attempt, i.worker, i.claimed_at, i.cancel_requested_at[array_position(i.ids, b.id)] as cancel_requested_at
+      from windlass.live i
+     where i.tenant_id = b.tenant_id and i.lane = b.lane and i.seq > b.line_seq - 4096 and i.seq < b.line_seq + 64
+       and i.job_id is null and b.id = any (i.ids) and (i.ended >> (array_position(i.ids, b.id) - 1)) & 1 = 0
+    union all
+    select i.attempt, i.worker, i.claimed_at, i.cancel_requested_at[1] from windlass.live i
+     where i.tenant_id = b.tenant_id and i.job_id = b.id) l on true
   left join lateral (
     select i.attempt from windlass.line i
      where i.lane = b.lane and i.seq = b.line_seq and i.tenant_id = b.tenant_id and b.id = any (i.ids)
@@ -33,7 +40,7 @@ select b.id, b.tenant_id, n.definition_id, windlass.source_name(b.source) as sou
   left join windlass.blocked k on k.tenant_id = b.tenant_id and k.job_id = b.id
   left join windlass.progress p on p.tenant_id = b.tenant_id and p.job_id = b.id
   left join windlass.job_workers w on w.id = l.worker
-  left join windlass.pull_lease r on r.tenant_id = l.tenant_id and r.job_id = l.job_id and r.attempt = l.attempt and r.worker = l.worker
+  left join windlass.pull_lease r on r.tenant_id = b.tenant_id and r.job_id = b.id and r.attempt = l.attempt and r.worker = l.worker
   left join lateral (
     select h.job_status, h.finished_at, h.result, h.artifact, h.worker, h.reason from windlass.history h
      where h.tenant_id = b.tenant_id and h.job_id = b.id and h.job_status is not null) f on true
@@ -54,7 +61,7 @@ select h.tenant_id, h.job_id, h.attempt as attempt_no, coalesce(w.worker_id, h.w
 union all
 select l.tenant_id, l.job_id, l.attempt, w.worker_id, null, l.claimed_at, null, null, 'running', null, null, null, null,
        md5(l.tenant_id::text || l.job_id || l.attempt)::uuid, null, null, p.percent, p.message
-  from windlass.live l join windlass.job_workers w on w.id = l.worker
+  from windlass.running l join windlass.job_workers w on w.id = l.worker
   left join windlass.progress p on p.tenant_id = l.tenant_id and p.job_id = l.job_id and p.attempt = l.attempt$view$);
 
 -- Jobs per tenant, queue, definition and status, exact: the totals plus the differences that are not folded yet.

@@ -15,7 +15,7 @@ begin
   select w.is_draining into was from windlass.job_workers w where w.worker_id = $1 and w.stopped_at is null for no key update;
   if was is distinct from $2 and found then
     update windlass.job_workers w set is_draining = $2 where w.worker_id = $1;
-    perform windlass.must_record(null, array[case when $2 then 'worker.drain' else 'worker.resume' end], $1, null,
+    perform windlass.record_act(null, case when $2 then 'worker.drain' else 'worker.resume' end, $1, null,
       jsonb_build_object('is_draining', $2));
   end if;
   return was is not null;

@@ -21,13 +21,14 @@ select 'unblock', '', count(*), extract(epoch from clock_timestamp() - min(u.sin
   from windlass.unblock_due u where u.since < clock_timestamp() - interval '60 s'
 having count(*) > 0
 union all
-select 'unknown run', w.worker_id, count(*) - w.running_count, extract(epoch from clock_timestamp() - min(l.claimed_at))::bigint
+select 'unknown run', w.worker_id, sum(cardinality(l.ids) - bit_count(l.ended::bit(64)))::bigint - w.running_count,
+       extract(epoch from clock_timestamp() - min(l.claimed_at))::bigint
   from windlass.job_workers w
   join windlass.live l on l.worker = w.id and l.claimed_at < w.last_seen_at - w.lease_seconds * interval '1 s'
  where w.stopped_at is null and w.lease_expires_at > clock_timestamp()
    and not exists (select from windlass.pull_lease r where r.tenant_id = l.tenant_id and r.job_id = l.job_id)
  group by w.id, w.worker_id, w.running_count
-having count(*) > w.running_count
+having sum(cardinality(l.ids) - bit_count(l.ended::bit(64))) > w.running_count
 union all
 select 'tenant', t.slug || ': ' || t.purge_blocked, 0, extract(epoch from clock_timestamp() - t.updated_at)::bigint
   from windlass.tenants t where t.status = 'deleting' and t.purge_blocked is not null

@@ -16,7 +16,7 @@ with tagged as materialized (
    and ($12::text is null or b.subject_id = $12)
    and ($13::text is null or b.correlation_id = $13)
    and ($14::uuid[] is null or b.id = any ($14))
-   and not ($15 and exists (select from windlass.live v
+   and not ($15 and exists (select from windlass.running v
       where v.tenant_id = b.tenant_id and v.job_id = b.id and v.cancel_requested_at is not null))
    and b.tags @> array[$16::text])
 select t.id from tagged t order by t.id desc limit $4

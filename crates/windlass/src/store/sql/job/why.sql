@@ -40,7 +40,7 @@ select windlass.state_of(b.tenant_id, b.id) as status, d.key as definition_key, 
   join windlass.job_definitions d on d.id = n.definition_id
   join windlass.tenants t on t.id = b.tenant_id
   left join windlass.queues q on q.name = n.queue
-  left join windlass.live l on l.tenant_id = b.tenant_id and l.job_id = b.id
+  left join windlass.running l on l.tenant_id = $1 and l.job_id = $2
   left join windlass.standing s on s.tenant_id = $1 and s.job_id = $2
   left join windlass.deferred f on f.tenant_id = b.tenant_id and f.job_id = b.id
   left join windlass.job_workers w on w.id = l.worker

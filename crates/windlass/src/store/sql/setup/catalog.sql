@@ -10,6 +10,9 @@ with pinned as materialized (
          pg_catalog.set_config('intervalstyle', 'postgres', true), pg_catalog.set_config('extra_float_digits', '1', true),
          pg_catalog.set_config('bytea_output', 'hex', true), pg_catalog.set_config('quote_all_identifiers', 'off', true),
          pg_catalog.set_config('standard_conforming_strings', 'on', true)),
+roles (name) as (
+  select unnest(array['public', 'windlass_owner', 'windlass_migrator', 'windlass_app', 'windlass_worker', 'windlass_keeper',
+    'windlass_server', 'windlass_admin', 'windlass_operator', 'windlass_reader'])),
 of_schema as (
   select n.oid, n.nspowner, n.nspacl from pg_catalog.pg_namespace n where n.nspname = 'windlass'),
 relations as (
@@ -24,7 +27,7 @@ select 'schema' as kind, 'windlass' as name, 'windlass' as object, pg_catalog.pg
       select case a.grantee when 0 then 'public' else pg_catalog.pg_get_userbyid(a.grantee)::text end as role,
              lower(string_agg(distinct a.privilege_type, '+' order by a.privilege_type)) as privileges
         from pg_catalog.aclexplode(n.nspacl) a where a.grantee <> n.nspowner group by 1) x
-     where x.role = 'public' or x.role like 'windlass\_%') g
+     where x.role in (select r.name from roles r)) g
 union all
 select case c.relkind when 'v' then 'view' when 'S' then 'sequence' else 'table' end, c.name, c.relname::text,
        pg_catalog.pg_get_userbyid(c.relowner)::text,
@@ -41,7 +44,7 @@ select case c.relkind when 'v' then 'view' when 'S' then 'sequence' else 'table'
       select case a.grantee when 0 then 'public' else pg_catalog.pg_get_userbyid(a.grantee)::text end as role,
              lower(string_agg(distinct a.privilege_type, '+' order by a.privilege_type)) as privileges
         from pg_catalog.aclexplode(c.relacl) a where a.grantee <> c.relowner group by 1) x
-     where x.role = 'public' or x.role like 'windlass\_%') g
+     where x.role in (select r.name from roles r)) g
 union all
 select 'columns', a.role || ' of ' || c.name, c.relname::text, '',
        a.privilege || ' ' || string_agg(t.attname::text, ', ' order by t.attname collate "C"), null,
@@ -51,7 +54,7 @@ select 'columns', a.role || ' of ' || c.name, c.relname::text, '',
   cross join lateral (
     select case x.grantee when 0 then 'public' else pg_catalog.pg_get_userbyid(x.grantee)::text end as role, lower(x.privilege_type) as privilege
       from pg_catalog.aclexplode(t.attacl) x where x.grantee <> c.relowner) a
- where a.role = 'public' or a.role like 'windlass\_%'
+ where a.role in (select r.name from roles r)
  group by c.name, c.relname, a.role, a.privilege
 union all
 select 'policy', p.polname || ' on ' || c.name, p.polname || ' on ' || c.relname, '',
@@ -74,5 +77,5 @@ select 'function', p.proname || '(' || pg_catalog.pg_get_function_identity_argum
     select coalesce(string_agg(x.role, ', ' order by x.role collate "C"), 'no grants') as list from (
       select case a.grantee when 0 then 'public' else pg_catalog.pg_get_userbyid(a.grantee)::text end as role
         from pg_catalog.aclexplode(coalesce(p.proacl, pg_catalog.acldefault('f', p.proowner))) a where a.grantee <> p.proowner) x
-     where x.role = 'public' or x.role like 'windlass\_%') g
+     where x.role in (select r.name from roles r)) g
  order by 1, 2, 3
