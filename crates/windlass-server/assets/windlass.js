@@ -11,7 +11,11 @@
   const skew = () => Number($("meta[name=windlass-now]")?.content || Date.now()) - loadedAt;
   const loadedAt = Date.now();
   let offset = skew();
-  const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
+  // As the server writes them: 2026-11-15 23:04:05 and the zone.
+  const digits = "2-digit";
+  const exact = new Intl.DateTimeFormat("sv-SE", {
+    year: "numeric", month: digits, day: digits, hour: digits, minute: digits, second: digits, timeZoneName: "short",
+  });
   function span(seconds) {
     if (seconds < 1) return `${Math.max(0, Math.round(seconds * 1000))} ms`;
     if (seconds < 10) return `${seconds.toFixed(1)} s`;
@@ -70,6 +74,9 @@
     }
     if (old.matches("input, textarea, select")) return;
     const known = new Map([...old.children].filter((child) => child.id).map((child) => [child.id, child]));
+    // What is gone is removed first: a row that stays is then not moved, which would take the focus from it.
+    const stays = new Set([...fresh.children].map((child) => child.id));
+    for (const [id, child] of known) if (!stays.has(id) && !("keep" in child.dataset)) child.remove();
     let at = old.firstChild;
     for (const child of [...fresh.childNodes]) {
       const same = child.id && known.get(child.id);
@@ -119,10 +126,13 @@
     const now = $("meta[name=windlass-now]", fresh);
     if (now) offset = Number(now.content) - Date.now();
     const added = all ? 0 : hold(fresh);
+    const focused = document.activeElement;
     for (const id of ["rail", "live"]) {
       const [old, next] = [document.getElementById(id), fresh.getElementById(id)];
       if (old && next) morph(old, next);
     }
+    // An element that changed its place has lost the focus.
+    if (focused.isConnected && focused !== document.activeElement) focused.focus({ preventScroll: true });
     const pill = $("#pill");
     if (pill) {
       waiting = added || null;
@@ -473,6 +483,10 @@
   document.addEventListener("click", (event) => {
     for (const open of $$("details.more[open]")) if (!open.contains(event.target)) open.open = false;
   });
+  // The end of a panel has its button, so all of it comes into view. The event does not bubble.
+  document.addEventListener("toggle", (event) => {
+    if (event.target.open && event.target.matches("details.more")) $(".panel", event.target)?.scrollIntoView({ block: "nearest" });
+  }, true);
 
   // A page the browser keeps for "back" must not keep its connections: a host has only a few.
   addEventListener("pagehide", () => {

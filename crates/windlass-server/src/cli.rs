@@ -13,6 +13,7 @@ mod holds;
 mod jobs;
 mod keeper;
 mod migrate;
+mod number;
 mod openapi;
 mod print;
 mod process;

@@ -33,8 +33,7 @@ pub(crate) fn plain(message: &str) -> String {
         return expected(message).unwrap_or_else(|| "is invalid".to_owned());
     }
     if message.starts_with("invalid value: ") {
-        let bounds = message.rsplit_once(", expected ").and_then(|(_, kind)| bounds(kind));
-        return bounds.or_else(|| expected(message)).unwrap_or_else(|| "is invalid".to_owned());
+        return misfit(message).or_else(|| expected(message)).unwrap_or_else(|| "is invalid".to_owned());
     }
     let known = match message {
         // serde_json, about a value in the place of a name from a list.
@@ -90,17 +89,19 @@ fn expected(message: &str) -> Option<String> {
     Some(format!("must be {words}"))
 }
 
-/// The range of an integer that does not fit its type.
-fn bounds(kind: &str) -> Option<String> {
-    let (least, most) = match kind {
-        "u8" => (0, u64::from(u8::MAX)),
-        "u16" => (0, u64::from(u16::MAX)),
-        "u32" => (0, u64::from(u32::MAX)),
-        "u64" | "usize" => (0, u64::MAX),
-        "i32" => (i64::from(i32::MIN), i32::MAX.unsigned_abs().into()),
-        _ => return None,
+/// An integer that does not fit its type. The range of the type is not the range of the field, so it is not named.
+fn misfit(message: &str) -> Option<String> {
+    let (found, kind) = message.strip_prefix("invalid value: integer `")?.split_once("`, expected ")?;
+    let is_unsigned = matches!(kind, "u8" | "u16" | "u32" | "u64" | "usize");
+    if !is_unsigned && !matches!(kind, "i8" | "i16" | "i32" | "i64" | "isize") {
+        return None;
+    }
+    let words = match found.starts_with('-') {
+        true if is_unsigned => "must not be negative",
+        true => "is too small",
+        false => "is too large",
     };
-    Some(format!("must be a whole number from {least} to {most}"))
+    Some(words.to_owned())
 }
 
 /// The names in "expected one of `a`, `b`", "expected `a` or `b`" and "expected `a`".
@@ -139,7 +140,8 @@ mod tests {
             (r#"{"name": 1}"#, "must be a string"),
             (r#"{"name": "a", "count": "x, expected y"}"#, "must be a whole number"),
             (r#"{"name": "a", "count": 1.5}"#, "must be a whole number"),
-            (r#"{"name": "a", "count": 70000}"#, "must be a whole number from 0 to 65535"),
+            (r#"{"name": "a", "count": 70000}"#, "is too large"),
+            (r#"{"name": "a", "count": -3}"#, "must not be negative"),
             (r#"{"name": "a", "share": "x"}"#, "must be a number"),
             (r#"{"name": "a", "is_new": "yes"}"#, "must be true or false"),
             (r#"{"name": "a", "list": {}}"#, "must be a list"),

@@ -17,4 +17,4 @@ pub use queue::{CONTENT, DEFAULTS, INSTALLER, TestQueue, migrated, settings};
 /// Functions in `public` that match better than those of `pg_catalog`, and fail when they run.
 pub const SHADOWS: &str = include_str!("shadows.sql");
 
-pub use wait::{eventually, until_a_session_waits, until_waits_or_ends, waiting_for_locks};
+pub use wait::{eventually, holds_in_time, until_a_session_waits, until_waits_or_ends, waiting_for_locks};

@@ -13,13 +13,21 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_
 ///
 /// The pauses are a tenth of the time that has passed: a long wait ends hardly later, and its queries do not take the processor from
 /// what it waits for. A look at a job takes 4 ms, most of it to plan the view.
-pub async fn eventually(description: &str, mut condition: impl AsyncFnMut() -> bool) {
+pub async fn eventually(description: &str, condition: impl AsyncFnMut() -> bool) {
+    assert!(holds_in_time(condition).await, "not within {} s: {description}", LIMIT.as_secs());
+}
+
+/// Like [`eventually`], for callers that can say more about a failure: whether the condition held within the minute.
+pub async fn holds_in_time(mut condition: impl AsyncFnMut() -> bool) -> bool {
     let started = Instant::now();
     while !condition().await {
         let waited = started.elapsed();
-        assert!(waited < LIMIT, "not within {} s: {description}", LIMIT.as_secs());
+        if waited >= LIMIT {
+            return false;
+        }
         tokio::time::sleep((waited / 10).clamp(PAUSES.0, PAUSES.1)).await;
     }
+    true
 }
 
 /// Waits until another session of this client's database waits for a lock.

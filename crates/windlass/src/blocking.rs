@@ -20,3 +20,16 @@ pub(crate) async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'st
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn work_on_many_bytes_leaves_the_thread_of_the_runtime() {
+        let here = std::thread::current().id();
+        let ran_on = |size| by_size(size, || std::thread::current().id());
+        assert_eq!(ran_on(SMALL - 1).await, here);
+        assert_ne!(ran_on(SMALL).await, here);
+    }
+}

@@ -20,16 +20,21 @@ pub(crate) struct Me {
     role: Role,
     /// The current tenant.
     tenant_id: Uuid,
+    /// The slug of the current tenant; null if it no longer exists.
+    #[schema(example = "acme")]
+    tenant_slug: Option<String>,
     /// The permissions of the caller.
     permissions: Vec<&'static str>,
 }
 
 /// Read the current caller and its permissions
 #[utoipa::path(get, path = "/api/v1/me", tag = "me", responses((status = 200, body = Me)))]
-pub(crate) async fn read(caller: Caller) -> Json<Me> {
+pub(crate) async fn read(State(app): State<App>, caller: Caller) -> Result<Json<Me>, Problem> {
     let scopes = Permission::ALL.into_iter().skip(2);
     let permissions = scopes.filter(|scope| caller.may(*scope)).map(Permission::as_str).collect();
-    Json(Me { name: caller.name(), role: caller.role, tenant_id: caller.tenant(), permissions })
+    let tenant_id = caller.tenant();
+    let tenant_slug = app.authenticator().tenant_slug(tenant_id).await?;
+    Ok(Json(Me { name: caller.name(), role: caller.role, tenant_id, tenant_slug, permissions }))
 }
 
 /// A password change.

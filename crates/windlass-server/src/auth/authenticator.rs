@@ -168,6 +168,10 @@ impl Authenticator {
         Ok(self.tenant(id).await?.is_some())
     }
 
+    pub(crate) async fn tenant_slug(&self, id: Uuid) -> Result<Option<String>, Problem> {
+        Ok(self.tenant(id).await?.map(|tenant| tenant.slug))
+    }
+
     /// A tenant by its id, cached for a few seconds.
     async fn tenant(&self, id: Uuid) -> Result<Option<Tenant>, Problem> {
         {

@@ -8,7 +8,8 @@ use windlass::admin::AuditHead;
 use super::Global;
 use super::client::list_of;
 use super::exit::{Exit, Failure};
-use super::print::{self, Show};
+use super::number::number;
+use super::print::{self, Show, at, text};
 
 #[derive(Debug, Args)]
 pub struct Audit {
@@ -21,9 +22,9 @@ enum Verb {
     /// List recorded actions, newest first
     #[command(alias = "ls")]
     List {
-        /// The maximum number of entries
-        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
-        limit: u16,
+        /// The maximum number of entries, from 1 to 1000
+        #[arg(long, default_value_t = 50, value_parser = number::<1, 1000>)]
+        limit: u64,
         /// Only this action, such as job.cancel
         #[arg(long)]
         action: Option<String>,
@@ -129,6 +130,14 @@ async fn head(global: &Global) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
+/// In the words of the web UI.
+fn outcome(entry: &Value) -> String {
+    match at(entry, "outcome").as_str() {
+        Some("done") => "allowed".to_owned(),
+        _ => text(at(entry, "outcome")),
+    }
+}
+
 fn show(entries: &[Value]) -> Result<(), Failure> {
     print::table(
         entries,
@@ -136,8 +145,8 @@ fn show(entries: &[Value]) -> Result<(), Failure> {
             ("TIME", Show::Age("at")),
             ("ACTOR", Show::Plain("actor")),
             ("ACTION", Show::Plain("action")),
-            ("TARGET", Show::Plain("target")),
-            ("OUTCOME", Show::Plain("outcome")),
+            ("TARGET", Show::Cut("target", 60)),
+            ("OUTCOME", Show::With(outcome)),
             ("TENANT", Show::Plain("tenant")),
         ],
         "no entries",

@@ -40,8 +40,15 @@ pub(crate) struct Client {
 
 #[derive(Clone)]
 enum Target {
-    Server { http: reqwest::Client, url: String, token: Option<String> },
+    Server { http: reqwest::Client, url: String, token: Option<Token> },
     Database(Box<axum::Router>),
+}
+
+/// An API token, and where it was found.
+#[derive(Clone)]
+pub(crate) struct Token {
+    secret: String,
+    source: String,
 }
 
 /// A response whose body has not been read.
@@ -51,7 +58,7 @@ struct Response {
 }
 
 impl Client {
-    pub(crate) fn to_server(url: &str, token: Option<String>) -> Result<Self, Failure> {
+    pub(crate) fn to_server(url: &str, token: Option<Token>) -> Result<Self, Failure> {
         let http = reqwest::Client::builder()
             .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(Duration::from_secs(5))
@@ -93,6 +100,19 @@ impl Client {
     pub(crate) async fn tenant_id(&self, name: &str) -> Result<String, Failure> {
         if name.parse::<uuid::Uuid>().is_ok() {
             return Ok(name.to_owned());
+        }
+        // Only a super-admin may list the tenants; any other credential belongs to one.
+        let me = self.get("/api/v1/me", &[]).await?;
+        if print::at(&me, "role") != "super_admin" {
+            let own = print::text(print::at(&me, "tenant_slug"));
+            if own == name {
+                return Ok(print::text(print::at(&me, "tenant_id")));
+            }
+            return Err(Failure::new(
+                Exit::Denied,
+                format!("this token belongs to the tenant {own}, not to {name}"),
+            )
+            .advise("omit --tenant and WINDLASS_TENANT, or use a token of that tenant"));
         }
         let tenants = self.all("/api/v1/admin/tenants", &[]).await?;
         let found = tenants.iter().find(|tenant| print::at(tenant, "slug") == name);
@@ -180,7 +200,14 @@ impl Client {
 
     /// The failure of a call, with the tenant as it was given.
     fn failure(&self, status: StatusCode, body: &[u8]) -> Failure {
-        let failure = problem_failure(status, body);
+        let mut failure = problem_failure(status, body);
+        if let (StatusCode::UNAUTHORIZED, Target::Server { url, token: Some(token), .. }) =
+            (status, &self.target)
+        {
+            failure = Failure::new(Exit::Denied, format!("{url} rejected the token from {}", token.source)).advise(
+                "check that it is a token of this server and has not expired or been revoked; --token-file FILE or WINDLASS_TOKEN gives another",
+            );
+        }
         match &self.tenant {
             Some((id, name)) => Failure { message: failure.message.replace(id, name), ..failure },
             None => failure,
@@ -206,7 +233,7 @@ impl Client {
             }
             Target::Server { http, url, token } => {
                 if let Some(token) = token {
-                    request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+                    request = request.header(header::AUTHORIZATION, format!("Bearer {}", token.secret));
                 }
                 let request = request.uri(format!("{url}{path}")).body(body).map_err(unsendable)?;
                 let request = reqwest::Request::try_from(request).map_err(unsendable)?;
@@ -231,13 +258,15 @@ pub(crate) fn list_of(page: &Value) -> Vec<Value> {
 }
 
 /// The token from the flag, from the given file, or from the file that `windlass up` wrote here.
-pub(crate) fn token(given: Option<&str>, file: Option<&Path>) -> Result<Option<String>, Failure> {
-    if let Some(token) = given {
-        return Ok(Some(token.trim().to_owned()));
+pub(crate) fn token(given: Option<&str>, file: Option<&Path>) -> Result<Option<Token>, Failure> {
+    let token = |text: &str, source: String| Token { secret: text.trim().to_owned(), source };
+    if let Some(text) = given {
+        let is_variable = std::env::var("WINDLASS_TOKEN").is_ok_and(|variable| variable == text);
+        return Ok(Some(token(text, if is_variable { "WINDLASS_TOKEN" } else { "--token" }.to_owned())));
     }
     let path = file.map_or_else(|| PathBuf::from(DEFAULT_TOKEN_FILE), Path::to_owned);
     match std::fs::read_to_string(&path) {
-        Ok(text) => Ok(Some(text.trim().to_owned())),
+        Ok(text) => Ok(Some(token(&text, format!("the file {}", path.display())))),
         Err(_) if file.is_none() => Ok(None),
         Err(error) => Err(Failure::usage(format!("cannot read the token file {}: {error}", path.display()))),
     }
@@ -294,7 +323,11 @@ fn problem_failure(status: StatusCode, body: &[u8]) -> Failure {
             message.push_str(&format!("\n  {pointer}: {what}"));
         }
     }
-    let is_contention = print::at(&problem, "type") == ProblemKind::Contention.urn().as_str();
+    let is_of = |kind: ProblemKind| print::at(&problem, "type") == kind.urn().as_str();
+    let is_missing_definition = print::at(&problem, "errors").as_array().into_iter().flatten().any(|error| {
+        print::at(error, "pointer") == "/definition_key"
+            && print::text(print::at(error, "message")).contains(" not found")
+    });
     let (exit, advice) = match status.as_u16() {
         401 => (
             Exit::Denied,
@@ -304,17 +337,32 @@ fn problem_failure(status: StatusCode, body: &[u8]) -> Failure {
         ),
         403 => (
             Exit::Denied,
-            Some("use a token with a role that allows this (`windlass tokens list` shows roles)"),
+            Some("use a token whose role has this permission: --token-file FILE or WINDLASS_TOKEN"),
         ),
         404 => (Exit::Missing, None),
         409 if message.ends_with(" is suspended") => {
             (Exit::Conflict, Some("`windlass tenants set TENANT --resume` ends the suspension"))
         }
         409 | 412 => (Exit::Conflict, None),
+        422 if is_missing_definition => {
+            (Exit::Missing, Some("`windlass definitions list` lists the definitions"))
+        }
         400 | 413 | 415 | 422 => (Exit::Usage, None),
-        503 if is_contention => (Exit::Conflict, None),
+        503 if is_of(ProblemKind::Contention) => (Exit::Conflict, None),
         503 => (Exit::Unreachable, None),
-        429 => (Exit::Unreachable, Some("wait a moment: this token has reached its rate limit")),
+        429 if is_of(ProblemKind::QuotaReached) && message.contains("trigger") => (
+            Exit::Conflict,
+            Some(
+                "delete a trigger, or let a super-admin raise the limit: `windlass tenants set TENANT --max-triggers N`",
+            ),
+        ),
+        429 if is_of(ProblemKind::QuotaReached) => (
+            Exit::Conflict,
+            Some(
+                "wait until jobs have ended, or let a super-admin raise the quota: `windlass tenants set TENANT --max-queued N`",
+            ),
+        ),
+        429 => (Exit::Unreachable, Some("wait a moment and try again")),
         _ => (Exit::Internal, None),
     };
     let failure = Failure::new(exit, message);
@@ -363,6 +411,13 @@ mod tests {
             problem_failure(StatusCode::SERVICE_UNAVAILABLE, body.to_string().as_bytes()).exit
         };
         assert_eq!((busy("contention"), busy("unavailable")), (Exit::Conflict, Exit::Unreachable));
+        let too_many = |kind: &str| {
+            let body = json!({"type": format!("urn:windlass:problem:{kind}"), "detail": "x"});
+            problem_failure(StatusCode::TOO_MANY_REQUESTS, body.to_string().as_bytes())
+        };
+        let (quota, rate) = (too_many("quota-reached"), too_many("too-many-requests"));
+        assert_eq!((quota.exit, rate.exit), (Exit::Conflict, Exit::Unreachable));
+        assert!(quota.to_string().contains("--max-queued") && rate.to_string().contains("wait a moment"));
         let plain = problem_failure(StatusCode::BAD_GATEWAY, b"<html>");
         assert_eq!((plain.exit, plain.message.contains("502")), (Exit::Internal, true));
     }

@@ -41,8 +41,8 @@ impl Doctor {
             let columns = [
                 ("", Show::With(|row| mark(row).to_owned())),
                 ("CHECK", Show::Plain("check")),
-                ("FOUND", Show::Plain("found")),
-                ("TRY", Show::Plain("advice")),
+                ("FOUND", Show::Wrap("found")),
+                ("TRY", Show::Wrap("advice")),
             ];
             print::table(&shown, &columns, "nothing to report")?;
         }
@@ -54,7 +54,7 @@ impl Doctor {
 fn mark(row: &Value) -> &'static str {
     match row.get("severity").and_then(Value::as_str) {
         Some("fine") => "ok",
-        Some("warning") => "warn",
-        _ => "DANGER",
+        Some("warning") => "warning",
+        _ => "danger",
     }
 }

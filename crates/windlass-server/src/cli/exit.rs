@@ -10,7 +10,7 @@ pub enum Exit {
     Negative,
     /// The command line, the configuration or the input is wrong.
     Usage,
-    /// The server or the database cannot be reached or started.
+    /// The server or the database cannot be reached or started, or the server accepts no more requests for the moment.
     Unreachable,
     /// The credential is missing, invalid, or lacks permission.
     Denied,
@@ -60,7 +60,9 @@ impl Exit {
                 "negative result: a job did not succeed, the doctor found a danger, or a check failed"
             }
             Self::Usage => "invalid command line, configuration or input",
-            Self::Unreachable => "the server or the database cannot be reached or started",
+            Self::Unreachable => {
+                "the server or the database cannot be reached or started, or the rate limit is reached"
+            }
             Self::Denied => "access denied: the credential is missing, invalid, or lacks permission",
             Self::Missing => "not found",
             Self::Conflict => "conflict",
@@ -85,6 +87,15 @@ impl Failure {
 
     pub fn usage(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, message)
+    }
+
+    /// If the object was not found, the failure names it.
+    #[must_use]
+    pub fn about(self, what: &str) -> Self {
+        match self.exit {
+            Exit::Missing => Self { message: format!("{what} not found"), ..self },
+            _ => self,
+        }
     }
 
     #[must_use]

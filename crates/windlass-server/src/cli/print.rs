@@ -1,8 +1,8 @@
 //! The output for people and scripts: plain tables, JSON as the API returned it, ages instead of instants.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
-use comfy_table::{Attribute, Cell, ContentArrangement, Table, presets};
+use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -64,31 +64,143 @@ pub(crate) enum Show {
     Plain(&'static str),
     /// The time since an instant, or until it.
     Age(&'static str),
-    /// The headline, cut to this many characters.
+    /// The headline, cut to this many characters; may be shortened further.
     Cut(&'static str, usize),
     /// Computed from the row.
     With(fn(&Value) -> String),
+    /// The same, and may be shortened.
+    Free(fn(&Value) -> String),
+    /// A sentence, which is wrapped between words on a terminal.
+    Wrap(&'static str),
 }
 
-/// A table of JSON objects; a note if there are none.
+/// The space between two columns.
+const GAP: usize = 2;
+/// A free text is not shortened further; then a column is dropped.
+const LEAST: usize = 12;
+/// The width of a terminal that does not tell it.
+const USUAL_WIDTH: usize = 80;
+
+/// A table of JSON objects; a note if there are none. On a terminal, free texts are shortened and the last columns are
+/// dropped until a row fits in a line, so that an id is never broken.
 pub(crate) fn table(rows: &[Value], columns: &[(&str, Show)], if_empty: &str) -> Result<(), Failure> {
     if rows.is_empty() {
         note(if_empty);
         return Ok(());
     }
     let mut table = Table::new();
+    let limit = io::stdout().is_terminal().then(|| match table.width() {
+        None | Some(0) => USUAL_WIDTH,
+        Some(width) => usize::from(width),
+    });
+    let texts: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| columns.iter().map(|(_, show)| terminal::cell(&show.text(row)).into_owned()).collect())
+        .collect();
+    let wanted: Vec<Wanted> =
+        columns.iter().enumerate().map(|(at, column)| wanted(&texts, at, column)).collect();
+    let widths =
+        limit.map_or_else(|| wanted.iter().map(|column| column.width).collect(), |limit| fit(&wanted, limit));
+
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(columns.iter().map(|(title, _)| Cell::new(title).add_attribute(Attribute::Bold)));
-    for row in rows {
-        table.add_row(columns.iter().map(|(_, show)| terminal::cell(&show.text(row)).into_owned()));
+    table.set_width(u16::try_from(limit.unwrap_or(usize::MAX)).unwrap_or(u16::MAX));
+    table.set_header(
+        columns.iter().take(widths.len()).map(|(title, _)| Cell::new(title).add_attribute(Attribute::Bold)),
+    );
+    for row in &texts {
+        table.add_row(row.iter().zip(&wanted).zip(&widths).map(|((text, column), width)| {
+            if column.is_free { shorten(text, *width) } else { text.clone() }
+        }));
     }
-    for column in table.column_iter_mut() {
+    for ((column, (_, show)), wanted) in table.column_iter_mut().zip(columns).zip(&wanted) {
         column.set_padding((0, 2));
+        if wanted.is_number {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        if !matches!(show, Show::Wrap(_)) {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
     }
     for text in table.to_string().lines() {
         raw(text.trim_end())?;
     }
+    let dropped: Vec<&str> = columns.iter().skip(widths.len()).map(|(title, _)| *title).collect();
+    if !dropped.is_empty() {
+        note(format!("not shown on this narrow terminal: {} (--json prints everything)", dropped.join(", ")));
+    }
     Ok(())
+}
+
+/// What a column needs.
+struct Wanted {
+    width: usize,
+    title: usize,
+    /// A text that may be shortened.
+    is_free: bool,
+    /// A text that is wrapped between words.
+    is_wrapped: bool,
+    is_number: bool,
+}
+
+fn wanted(rows: &[Vec<String>], at: usize, (title, show): &(&str, Show)) -> Wanted {
+    let texts = || rows.iter().map(|row| row[at].as_str());
+    let title = width(title);
+    Wanted {
+        width: texts().map(width).max().unwrap_or(0).max(title),
+        title,
+        is_free: matches!(show, Show::Cut(..) | Show::Free(_)),
+        is_wrapped: matches!(show, Show::Wrap(_)),
+        is_number: texts().any(|text| !text.is_empty())
+            && texts().all(|text| text.is_empty() || text.parse::<f64>().is_ok()),
+    }
+}
+
+/// The widths of the columns that fit: free texts are shortened, the widest first; if that is not enough, the last column
+/// is dropped. The first one stays.
+fn fit(columns: &[Wanted], limit: usize) -> Vec<usize> {
+    let mut shown = columns;
+    loop {
+        let mut widths: Vec<usize> =
+            shown.iter().map(|column| if column.is_wrapped { LEAST } else { column.width }).collect();
+        let over =
+            |widths: &[usize]| (widths.iter().sum::<usize>() + GAP * widths.len()).saturating_sub(limit);
+        while over(&widths) > 0 {
+            let widest = shown
+                .iter()
+                .zip(&mut widths)
+                .filter(|(column, width)| column.is_free && **width > LEAST.max(column.title))
+                .max_by_key(|(_, width)| **width);
+            let Some((_, width)) = widest else { break };
+            *width -= 1;
+        }
+        match shown {
+            [kept @ .., _] if over(&widths) > 0 && !kept.is_empty() => shown = kept,
+            _ => return widths,
+        }
+    }
+}
+
+/// The columns of a terminal that a text takes; letters from Hangul on are taken for wide ones.
+fn width(text: &str) -> usize {
+    text.chars().map(width_of).sum()
+}
+
+fn width_of(letter: char) -> usize {
+    if letter >= '\u{1100}' && !('\u{2000}'..'\u{2e80}').contains(&letter) { 2 } else { 1 }
+}
+
+fn shorten(text: &str, most: usize) -> String {
+    if width(text) <= most {
+        return text.to_owned();
+    }
+    let mut short = String::new();
+    let mut left = most.saturating_sub(1);
+    for letter in text.chars() {
+        let Some(rest) = left.checked_sub(width_of(letter)) else { break };
+        left = rest;
+        short.push(letter);
+    }
+    short + "…"
 }
 
 /// `name  value` lines, for one object.
@@ -107,10 +219,10 @@ pub(crate) fn facts(facts: &[(&str, String)]) -> Result<(), Failure> {
 impl Show {
     fn text(&self, row: &Value) -> String {
         match self {
-            Self::Plain(key) => text(at(row, key)),
+            Self::Plain(key) | Self::Wrap(key) => text(at(row, key)),
             Self::Age(key) => age(at(row, key)),
             Self::Cut(key, most) => cut(&text(at(row, key)), *most),
-            Self::With(show) => show(row),
+            Self::With(show) | Self::Free(show) => show(row),
         }
     }
 }
@@ -165,7 +277,7 @@ mod tests {
     use jiff::Timestamp;
     use serde_json::json;
 
-    use super::{Show, at, cut, since, text};
+    use super::{Show, Wanted, at, cut, fit, shorten, since, text, wanted};
 
     #[test]
     fn ages_show_past_and_future_in_one_unit() {
@@ -188,5 +300,21 @@ mod tests {
     fn long_texts_are_cut_at_a_character_and_a_line() {
         assert_eq!(cut("äöüß", 3), "äö…");
         assert_eq!(cut("one\ntwo", 10), "one");
+    }
+
+    #[test]
+    fn columns_that_do_not_fit_are_shortened_and_then_dropped() {
+        let column =
+            |width, is_free| Wanted { width, title: 4, is_free, is_wrapped: false, is_number: false };
+        let columns = [column(36, false), column(30, true), column(9, false), column(20, false)];
+        assert_eq!(fit(&columns, 200), [36, 30, 9, 20]);
+        assert_eq!(fit(&columns, 100), [36, 27, 9, 20], "a free text is shortened");
+        assert_eq!(fit(&columns, 80), [36, 29, 9], "the last column is dropped");
+        assert_eq!(fit(&columns, 10), [36], "the id stays whole");
+        assert_eq!(shorten("definition", 6), "defin…");
+        assert_eq!(shorten("日本語", 5), "日本…");
+        let rows = [vec!["12".to_owned()], vec![String::new()]];
+        assert!(wanted(&rows, 0, &("N", Show::Plain("n"))).is_number);
+        assert!(!wanted(&[vec![String::new()]], 0, &("N", Show::Plain("n"))).is_number);
     }
 }

@@ -41,16 +41,15 @@ impl Queues {
             Verb::Pause { queue } => (queue, "pause"),
             Verb::Resume { queue } => (queue, "resume"),
         };
-        let response = client.post(&format!("{PATH}/{}/{verb}", segment(queue)), json!({})).await?;
-        let exit = print::response(global.json, &response, |_| print::line(format!("{queue}: {verb}d")))?;
         let queues = client.all(PATH, &[]).await?;
         let listed = queues.iter().find(|listed| at(listed, "name") == queue.as_str());
         if listed.is_none_or(|listed| is_unused(at(listed, "summary"))) {
             print::note(format!(
-                "no job has used the queue {queue:?} yet; `windlass queues list` lists the queues"
+                "no job has used the queue {queue:?} yet: this affects only future jobs; `windlass queues list` lists the queues"
             ));
         }
-        Ok(exit)
+        let response = client.post(&format!("{PATH}/{}/{verb}", segment(queue)), json!({})).await?;
+        print::response(global.json, &response, |_| print::line(format!("{queue}: {verb}d")))
     }
 }
 
@@ -66,7 +65,7 @@ fn show(queues: &[Value]) -> Result<(), Failure> {
             (
                 "STATE",
                 Show::With(
-                    |queue| if at(queue, "is_paused") == true { "paused".into() } else { "open".into() },
+                    |queue| if at(queue, "is_paused") == true { "paused".into() } else { "active".into() },
                 ),
             ),
             ("QUEUED", Show::Plain("summary.queued")),

@@ -60,8 +60,9 @@ impl Retention {
                     print::json(&rule)?;
                 } else {
                     print::line(format!(
-                        "{} {status}: kept {}",
-                        text(at(&rule, "definition_key")),
+                        "{} of {}: kept {}",
+                        jobs(status),
+                        definitions(definition.as_deref()),
                         kept(&rule)
                     ))?;
                 }
@@ -69,17 +70,34 @@ impl Retention {
             Verb::Clear { status, definition } => {
                 let mut query = vec![("status", status.clone())];
                 query.extend(definition.clone().map(|key| ("definition_key", key)));
-                let response =
-                    global.client().await?.delete(&with_query(&format!("{PATH}/rules"), &query)).await?;
+                let path = with_query(&format!("{PATH}/rules"), &query);
+                let response = global.client().await?.delete(&path).await.map_err(|failure| {
+                    let of = definitions(definition.as_deref());
+                    failure.about(&format!("retention rule for {} of {of}", jobs(status)))
+                })?;
                 if global.json {
                     print::json(&response)?;
                 } else {
-                    print::line(format!("{} {status}: rule removed", definition.as_deref().unwrap_or("*")))?;
+                    print::line(format!(
+                        "{} of {}: rule removed",
+                        jobs(status),
+                        definitions(definition.as_deref())
+                    ))?;
                 }
             }
         }
         Ok(Exit::Success)
     }
+}
+
+/// What a rule is about.
+fn jobs(status: &str) -> String {
+    if status == "event" { "events".to_owned() } else { format!("{status} jobs") }
+}
+
+fn definitions(key: Option<&str>) -> String {
+    key.filter(|key| *key != "*")
+        .map_or_else(|| "all definitions".to_owned(), |key| format!("definition {key}"))
 }
 
 /// `None` means forever.
@@ -95,6 +113,11 @@ fn seconds(text: &str) -> Result<Option<u64>, Failure> {
         Failure::usage(format!("KEEP: {text:?} is not a duration"))
             .advise("use 90s, 15m, 12h, 30d or forever")
     })
+}
+
+fn definition(rule: &Value) -> String {
+    let key = text(at(rule, "definition_key"));
+    if key == "*" { "all".to_owned() } else { key }
 }
 
 fn behind(rule: &Value) -> String {
@@ -123,7 +146,7 @@ fn show(retention: &Value) -> Result<(), Failure> {
     print::table(
         &measured.chain(own).collect::<Vec<_>>(),
         &[
-            ("DEFINITION", Show::Plain("definition_key")),
+            ("DEFINITION", Show::With(definition)),
             ("STATUS", Show::Plain("status")),
             ("KEPT", Show::With(kept)),
             (

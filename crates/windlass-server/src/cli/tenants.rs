@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::Global;
 use super::exit::{Exit, Failure};
+use super::number::number;
 use super::print::{self, Show, at, text};
 
 #[derive(Debug, Args)]
@@ -61,8 +62,8 @@ enum Verb {
 #[derive(Debug, Args)]
 struct Settings {
     /// The share of the workers, relative to other tenants
-    #[arg(long)]
-    weight: Option<u16>,
+    #[arg(long, value_parser = number::<1, 1000>)]
+    weight: Option<u64>,
     /// The maximum number of unfinished jobs; `none` removes a limit
     #[arg(long, value_name = "JOBS", value_parser = limit)]
     max_queued: Option<Limit>,
@@ -120,6 +121,7 @@ const PATH: &str = "/api/v1/admin/tenants";
 impl Tenants {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
         let client = global.client().await?;
+        let mut is_held = false;
         let response = match &self.verb {
             Verb::List => return print::list(global.json, client.all(PATH, &[]).await?, show),
             Verb::Create { slug, name, settings } => {
@@ -156,12 +158,29 @@ impl Tenants {
                     .advise("add --yes to confirm"));
                 }
                 let id = client.tenant_id(tenant).await?;
-                client.delete(&format!("{PATH}/{id}")).await?
+                let deleted = client.delete(&format!("{PATH}/{id}")).await?;
+                // Any hold of the tenant blocks the deletion. Its reason is stored only with the next round of the keeper.
+                let holds =
+                    client.clone().for_tenant(Some(&id)).await?.all("/api/v1/retention/holds", &[]).await;
+                if holds.is_ok_and(|holds| !holds.is_empty()) {
+                    print::note(format!(
+                        "a legal hold blocks the deletion until it is released; `windlass holds list --tenant {tenant}` lists it"
+                    ));
+                    is_held = true;
+                }
+                deleted
             }
         };
         print::response(global.json, &response, |response| match &self.verb {
             Verb::Create { .. } => print::line(text(at(response, "id"))),
-            Verb::Delete { tenant, .. } => print::line(format!("{tenant} is being deleted")),
+            Verb::Delete { tenant, .. } => {
+                let state = if is_held {
+                    "will be deleted when its legal holds are released"
+                } else {
+                    "is being deleted"
+                };
+                print::line(format!("{tenant} {state}"))
+            }
             Verb::List | Verb::Set { .. } => show(std::slice::from_ref(response)),
         })
     }
@@ -172,12 +191,12 @@ fn show(tenants: &[Value]) -> Result<(), Failure> {
         tenants,
         &[
             ("SLUG", Show::Plain("slug")),
-            ("NAME", Show::Plain("name")),
+            ("NAME", Show::Cut("name", 60)),
             ("ID", Show::Plain("id")),
             ("WEIGHT", Show::Plain("weight")),
             ("MAX QUEUED", Show::Plain("max_queued")),
             ("MAX RUNNING", Show::Plain("max_running")),
-            ("STATE", Show::With(state)),
+            ("STATE", Show::Free(state)),
             ("CREATED", Show::Age("created_at")),
         ],
         "no tenants; `windlass tenants create SLUG` creates one",

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use super::Global;
 use super::client::segment;
 use super::exit::{Exit, Failure};
+use super::number::number;
 use super::print::{self, Show, at, text};
 
 #[derive(Debug, Args)]
@@ -31,9 +32,9 @@ enum Verb {
         /// Restrict the token to this scope; can be repeated
         #[arg(long)]
         scope: Vec<String>,
-        /// The token expires after this many days
-        #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..))]
-        expires_in_days: Option<u32>,
+        /// The token expires after this many days, from 1 to 36500
+        #[arg(long, value_name = "DAYS", value_parser = number::<1, 36_500>)]
+        expires_in_days: Option<u64>,
     },
     /// Create a new secret and print it; the old one stays valid for the overlap
     #[command(after_help = "Example:\n  windlass tokens rotate 4f1c… --overlap-seconds 3600")]
@@ -41,7 +42,7 @@ enum Verb {
         /// The id of the token
         id: String,
         /// How long the old secret stays valid
-        #[arg(long, value_name = "SECONDS")]
+        #[arg(long, value_name = "SECONDS", value_parser = number::<0, { u64::MAX }>)]
         overlap_seconds: Option<u64>,
     },
     /// Revoke a token; every server rejects it within five seconds
@@ -78,7 +79,9 @@ impl Tokens {
                 }
                 let expires = expires_in_days.and_then(|days| {
                     jiff::Timestamp::now()
-                        .checked_add(jiff::SignedDuration::from_hours(i64::from(days) * 24))
+                        .checked_add(jiff::SignedDuration::from_hours(
+                            i64::try_from(days).unwrap_or(i64::MAX / 24) * 24,
+                        ))
                         .ok()
                 });
                 body.extend(expires.map(|at| ("expires_at".to_owned(), json!(at.to_string()))));
@@ -87,14 +90,22 @@ impl Tokens {
             Verb::Rotate { id, overlap_seconds } => {
                 let body =
                     overlap_seconds.map_or_else(|| json!({}), |seconds| json!({"overlap_seconds": seconds}));
-                reveal(global, &client.post(&format!("{PATH}/{}/rotate", segment(id)), body).await?)
+                let rotated = client.post(&format!("{PATH}/{}/rotate", segment(id)), body).await;
+                reveal(global, &rotated.map_err(|failure| missing(failure, id))?)
             }
             Verb::Revoke { id } => {
-                let response = client.delete(&format!("{PATH}/{}", segment(id))).await?;
+                let response = client.delete(&format!("{PATH}/{}", segment(id))).await;
+                let response = response.map_err(|failure| missing(failure, id))?;
                 print::response(global.json, &response, |_| print::line(format!("{id} revoked")))
             }
         }
     }
+}
+
+fn missing(failure: Failure, id: &str) -> Failure {
+    let is_missing = failure.exit == Exit::Missing;
+    let failure = failure.about(&format!("token {id}"));
+    if is_missing { failure.advise("`windlass tokens list` lists the tokens") } else { failure }
 }
 
 /// Only the token on standard output, so that it can be redirected to a file.
@@ -110,9 +121,9 @@ fn show(tokens: &[Value]) -> Result<(), Failure> {
         tokens,
         &[
             ("ID", Show::Plain("id")),
-            ("NAME", Show::Plain("name")),
+            ("NAME", Show::Cut("name", 60)),
             ("ROLE", Show::Plain("role")),
-            ("SCOPES", Show::Plain("scopes")),
+            ("SCOPES", Show::Cut("scopes", 200)),
             ("TENANT", Show::Plain("tenant")),
             ("CREATED", Show::Age("created_at")),
             ("EXPIRES", Show::Age("expires_at")),

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::Global;
 use super::client::{Client, list_of};
 use super::exit::{Exit, Failure};
+use super::number::number;
 use super::print::{self, Show, at};
 use super::process::Signals;
 use super::summary;
@@ -19,8 +20,8 @@ use super::summary;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  windlass top\n  windlass top --tenant acme --every 5")]
 pub struct Top {
-    /// The refresh interval in seconds
-    #[arg(long, default_value_t = 2, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    /// The refresh interval in seconds, from 1 to 3600
+    #[arg(long, default_value_t = 2, value_name = "SECONDS", value_parser = number::<1, 3600>)]
     every: u64,
 
     /// Print once and exit
@@ -99,7 +100,7 @@ fn draw(snapshot: &Value) -> Result<(), Failure> {
         print::line("")?;
         let columns = [
             ("RUNNING", Show::Plain("id")),
-            ("DEFINITION", Show::Plain("definition_key")),
+            ("DEFINITION", Show::Cut("definition_key", 60)),
             ("SINCE", Show::Age("last_started_at")),
             (
                 "PROGRESS",

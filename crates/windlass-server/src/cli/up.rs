@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use tokio::net::TcpListener;
 use windlass::setup::embedded::{Options, Postgres};
 use windlass::{Queue, Settings, Worker};
 
@@ -63,15 +64,17 @@ struct Everything {
 /// What the server is started on.
 struct Parts {
     workers: Vec<Worker>,
-    background: Background,
+    background: Option<Background>,
     postgres: Option<Postgres>,
-    _url_file: Option<DatabaseUrlFile>,
+    url_file: Option<DatabaseUrlFile>,
 }
 
 impl Parts {
     async fn stop(self) -> Result<(), Failure> {
         let workers = stop_all(self.workers).await;
-        self.background.stop().await;
+        if let Some(background) = self.background {
+            background.stop().await;
+        }
         if let Some(postgres) = self.postgres {
             postgres.stop().await?;
         }
@@ -116,43 +119,54 @@ impl Up {
         configuration: &Configuration,
         example: Option<&examples::Example>,
     ) -> Result<Everything, Failure> {
-        let (settings, postgres) = self.database(global, configuration).await?;
-        windlass::migrate(&settings).await?;
-        let url_file =
-            postgres.as_ref().map(|postgres| DatabaseUrlFile::create(&self.data_dir, &postgres.url()));
-        let url_file = url_file.transpose()?;
-        let app = process::app(configuration, settings).await?;
-        let token_file = token::ensure(&app, &self.data_dir).await?;
+        // Before Postgres is started, so that there is nothing to stop if the address is in use.
         let listener = process::bind(configuration).await?;
-        let background = Background::start(configuration, app.queue()).await?;
-        let mut parts = Parts { workers: Vec::new(), background, postgres, _url_file: url_file };
-        let started = async {
-            self.start_workers(configuration, app.queue(), &mut parts).await?;
-            let running = process::serve(app, configuration, listener)?;
-            let address = process::address(configuration, running.address());
-            let start_example = |example: &examples::Example| {
-                let given = || configuration.database.url.as_ref().map_or("", Secret::expose).to_owned();
-                example.start(&examples::Surroundings {
-                    data_dir: &self.data_dir,
-                    database_url: &parts.postgres.as_ref().map_or_else(given, Postgres::url),
-                    address: &address,
-                    token_file: &token_file,
-                })
-            };
-            let running_example = example.map(start_example).transpose()?;
-            print::line(format!("ready: {address}"))?;
-            self.explain(&address, &token_file, parts.postgres.as_ref(), example);
-            Ok((running_example, running))
-        };
+        let (settings, postgres) = self.database(global, configuration).await?;
+        let mut parts = Parts { workers: Vec::new(), background: None, postgres, url_file: None };
+        let started = self.start_on(configuration, example, settings, listener, &mut parts);
         match started.await {
             Ok((example, running)) => Ok(Everything { example, running, parts }),
             Err(failure) => {
-                // Else the workers would be listed as lost. The reason why they could not start is reported instead of
-                // one why they could not stop.
+                // Else Postgres would keep running, and the workers would be listed as lost. The reason why they could not
+                // start is reported instead of one why they could not stop.
                 let _ = parts.stop().await;
                 Err(failure)
             }
         }
+    }
+
+    /// Starts everything on a database. The caller stops the parts if this fails.
+    async fn start_on(
+        &self,
+        configuration: &Configuration,
+        example: Option<&examples::Example>,
+        settings: Settings,
+        listener: TcpListener,
+        parts: &mut Parts,
+    ) -> Result<(Option<examples::Running>, Running), Failure> {
+        windlass::migrate(&settings).await?;
+        if let Some(postgres) = &parts.postgres {
+            parts.url_file = Some(DatabaseUrlFile::create(&self.data_dir, &postgres.url())?);
+        }
+        let app = process::app(configuration, settings).await?;
+        let token_file = token::ensure(&app, &self.data_dir).await?;
+        let background = parts.background.insert(Background::start(configuration, app.queue()).await?);
+        self.start_workers(configuration, app.queue(), background, &mut parts.workers).await?;
+        let running = process::serve(app, configuration, listener)?;
+        let address = process::address(configuration, running.address());
+        let start_example = |example: &examples::Example| {
+            let given = || configuration.database.url.as_ref().map_or("", Secret::expose).to_owned();
+            example.start(&examples::Surroundings {
+                data_dir: &self.data_dir,
+                database_url: &parts.postgres.as_ref().map_or_else(given, Postgres::url),
+                address: &address,
+                token_file: &token_file,
+            })
+        };
+        let running_example = example.map(start_example).transpose()?;
+        print::line(format!("ready: {address}"))?;
+        self.explain(&address, &token_file, parts.postgres.as_ref(), example);
+        Ok((running_example, running))
     }
 
     /// The keeper, the worker of the demo, and that of the worker file.
@@ -160,18 +174,19 @@ impl Up {
         &self,
         configuration: &Configuration,
         queue: &Queue,
-        parts: &mut Parts,
+        background: &mut Background,
+        workers: &mut Vec<Worker>,
     ) -> Result<(), Failure> {
-        parts.background.run_keeper(queue);
+        background.run_keeper(queue);
         if !self.is_bare() {
             let tenants = demo::prepare(queue).await?;
             let worker = demo::worker(queue, configuration).await?;
-            parts.background.trace(configuration, &worker);
-            parts.background.spawn(demo::produce(queue.clone(), tenants, parts.background.token()));
-            parts.workers.push(worker);
+            background.trace(configuration, &worker);
+            background.spawn(demo::produce(queue.clone(), tenants, background.token()));
+            workers.push(worker);
         }
         if let Some(file) = &configuration.worker.file {
-            parts.workers.push(super::worker::from_configuration(queue, configuration, file).await?);
+            workers.push(super::worker::from_configuration(queue, configuration, file).await?);
         }
         Ok(())
     }
@@ -195,8 +210,13 @@ impl Up {
         let postgres = Postgres::start(&Options::new(directory)?).await.map_err(|error| {
             Failure::from(error).advise("or use a running Postgres: --database-url URL or DATABASE_URL")
         })?;
-        let settings = Settings::new(&postgres.url())?.connections(configuration.database.connections);
-        Ok((settings, Some(postgres)))
+        match Settings::new(&postgres.url()) {
+            Ok(settings) => Ok((settings.connections(configuration.database.connections), Some(postgres))),
+            Err(error) => {
+                let _ = postgres.stop().await;
+                Err(error.into())
+            }
+        }
     }
 
     /// Three things to try.
@@ -251,13 +271,15 @@ impl Everything {
 
     async fn stop(self, configuration: &Configuration, signals: &mut Signals) -> Result<Exit, Failure> {
         let grace = Duration::from_secs(configuration.http.stop_seconds);
-        let Parts { workers, background, postgres, _url_file } = self.parts;
+        let Parts { workers, background, postgres, url_file: _url_file } = self.parts;
         let gracefully = async {
             if let Some(example) = self.example {
                 example.stop().await;
             }
             let ((), stopped) = tokio::join!(self.running.stop(grace), stop_all(workers));
-            background.stop().await;
+            if let Some(background) = background {
+                background.stop().await;
+            }
             stopped
         };
         // Dropping the rest ends it immediately; its jobs are recovered when their lease expires.

@@ -21,6 +21,7 @@ use windlass::worker::WorkerFile;
 
 use super::Global;
 use super::exit::{Exit, Failure};
+use super::number::number;
 use super::print;
 use super::process::{Background, Signals};
 use super::terminal;
@@ -33,12 +34,14 @@ use crate::config::{Configuration, Sources};
 /// its running jobs have finished.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  windlass worker --config worker.toml --concurrency 20 --queues default,media\n  windlass worker --config worker.toml --check"
+    after_help = "Examples:\n  windlass worker --config worker.toml --concurrency 20 --queues default,media\n  \
+    windlass worker --config worker.toml --check\n\nA worker file with one job definition:\n  \
+    [commands.sync-dropbox]\n  argv = [\"/usr/bin/zoltag\", \"sync\"]\n\ndocs/commands.md describes all its settings."
 )]
 pub struct Worker {
     /// The maximum number of jobs to run at the same time
-    #[arg(long, value_name = "N")]
-    concurrency: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = number::<1, { u64::MAX }>)]
+    concurrency: Option<u64>,
 
     /// The queues to claim jobs from [default: all]
     #[arg(long, value_name = "QUEUE,…", value_delimiter = ',')]
@@ -58,7 +61,7 @@ impl Worker {
         let (path, settings_file) = files(global)?;
         let configuration = settings(global, settings_file.as_deref())?;
         let path = path.or_else(|| configuration.worker.file.clone()).ok_or_else(|| {
-            Failure::usage("no worker file is given").advise("--config FILE; docs/commands.md has an example")
+            Failure::usage("no worker file is given").advise("--config FILE, or `file` under [worker] in the configuration file; `windlass worker --help` shows an example")
         })?;
         let file = read(&path)?;
         if self.check {
@@ -147,7 +150,7 @@ impl Worker {
             .metadata(json!({"role": "worker", "kinds": file.keys()}))
             .file(file)?;
         if let Some(concurrency) = self.concurrency {
-            builder = builder.concurrency(concurrency);
+            builder = builder.concurrency(usize::try_from(concurrency).unwrap_or(usize::MAX));
         }
         if let Some(queues) = &self.queues {
             builder = builder.queues(queues);

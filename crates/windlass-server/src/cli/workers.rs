@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::Global;
-use super::client::segment;
+use super::client::{Client, segment};
 use super::exit::{Exit, Failure};
 use super::print::{self, Show, at, text};
 
@@ -16,7 +16,7 @@ pub struct Workers {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// List workers; STALE has missed heartbeats, LOST has lost its jobs to other workers
+    /// List workers; a stale one has missed heartbeats, a lost one has lost its jobs to other workers
     #[command(alias = "ls")]
     List,
     /// Drain a worker: it starts no more jobs; running jobs continue
@@ -41,9 +41,23 @@ impl Workers {
             Verb::Drain { worker } => (worker, "drain", "draining"),
             Verb::Resume { worker } => (worker, "resume", "resumed"),
         };
-        let response = client.post(&format!("{PATH}/{}/{verb}", segment(worker)), json!({})).await?;
+        let response = match client.post(&format!("{PATH}/{}/{verb}", segment(worker)), json!({})).await {
+            Err(failure) if failure.exit == Exit::Missing => {
+                return Err(missing(&client, failure, worker).await);
+            }
+            response => response?,
+        };
         print::response(global.json, &response, |_| print::line(format!("{worker}: {state}")))
     }
+}
+
+/// A worker that has stopped is still listed for a day.
+async fn missing(client: &Client, failure: Failure, worker: &str) -> Failure {
+    let workers = client.all(PATH, &[]).await.unwrap_or_default();
+    if workers.iter().any(|listed| at(listed, "worker_id") == worker) {
+        return Failure::new(Exit::Conflict, format!("the worker {worker} has stopped"));
+    }
+    failure.about(&format!("worker {worker}")).advise("`windlass workers list` lists the workers")
 }
 
 pub(super) fn show(workers: &[Value]) -> Result<(), Failure> {
@@ -54,8 +68,8 @@ pub(super) fn show(workers: &[Value]) -> Result<(), Failure> {
             ("STATE", Show::With(state)),
             ("LAST HEARTBEAT", Show::Age("last_seen_at")),
             ("RUNNING", Show::Plain("running_count")),
-            ("DEFINITIONS", Show::With(definitions)),
-            ("QUEUES", Show::Plain("queues")),
+            ("DEFINITIONS", Show::Free(definitions)),
+            ("QUEUES", Show::Cut("queues", 60)),
             ("VERSION", Show::Plain("version")),
         ],
         "no workers; `windlass worker` starts one",
@@ -68,8 +82,12 @@ fn definitions(worker: &Value) -> String {
     if keys.is_empty() { text(at(worker, "metadata.kind")) } else { print::cut(&keys, 40) }
 }
 
-/// In capitals if it needs attention.
+/// In the words of the web UI.
 fn state(worker: &Value) -> String {
     let status = text(at(worker, "status"));
-    if at(worker, "is_stale") == true { status.to_uppercase() } else { status }
+    match status.as_str() {
+        "alive" | "draining" if at(worker, "is_stale") == true => "stale".to_owned(),
+        "alive" => "active".to_owned(),
+        _ => status,
+    }
 }

@@ -20,7 +20,10 @@ pub(super) fn check(
     let database = &configuration.database;
     for (key, url) in [("database.url", &database.url), ("database.direct_url", &database.direct_url)] {
         if let Some(Err(error)) = url.as_ref().map(|url| windlass::Settings::new(url.expose())) {
-            report(key, error.to_string());
+            // A parser that reached the end of the text has nothing to say about it.
+            let message = Some(error.to_string()).filter(|message| !message.contains("EOF"));
+            let message = message.map(|message| format!(": {message}")).unwrap_or_default();
+            report(key, format!("must be a URL such as postgresql://USER:PASSWORD@HOST/DATABASE{message}"));
         }
     }
     if database.connections == 0 {

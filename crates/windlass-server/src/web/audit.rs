@@ -21,6 +21,7 @@ use crate::http::App;
 #[template(path = "audit.html")]
 struct AuditPage {
     frame: Frame,
+    scope: String,
     search: Search,
     rows: Vec<AuditRow>,
     next: Option<String>,
@@ -93,7 +94,13 @@ pub(crate) async fn list(
             entry,
         }
     };
-    page(&AuditPage { rows: entries.into_iter().map(row).collect(), search, next, frame })
+    page(&AuditPage {
+        scope: viewer.scope_words(&frame),
+        rows: entries.into_iter().map(row).collect(),
+        search,
+        next,
+        frame,
+    })
 }
 
 /// The email addresses of the tenant's members and the names of tokens, by the actors of these entries. Others are shown by their

@@ -37,10 +37,14 @@ pub(crate) struct Minute {
     failed: i64,
 }
 
-/// The last hour, without the current minute.
+/// The number of minutes that the cards and the chart of finished attempts add up, with the current one. Both must show the
+/// same sums.
+pub(crate) const HOUR: i64 = 60;
+
+/// The last hour, with the current minute.
 pub(crate) fn minutes(activity: &[Activity], now: jiff::Timestamp) -> Vec<Minute> {
-    let first = now.as_second() / 60 - 60;
-    let mut minutes = vec![Minute::default(); 60];
+    let first = now.as_second() / 60 - HOUR + 1;
+    let mut minutes = vec![Minute::default(); HOUR as usize];
     for part in activity {
         let slot = usize::try_from(part.from.as_second() / 60 - first).ok();
         let Some(minute) = slot.and_then(|slot| minutes.get_mut(slot)) else { continue };
@@ -71,8 +75,10 @@ pub(crate) fn cards(summary: &Summary, facts: &Facts, href: impl Fn(State) -> St
         href: href(state),
         trend: Html::default(),
     };
+    // The current minute is not over, so a trend ends before it.
+    let over = facts.minutes.split_last().map_or(&[][..], |(_, over)| over);
     let trended = |card: Card, pick: fn(&Minute) -> i64| Card {
-        trend: trend(&facts.minutes.iter().map(|minute| pick(minute) as f64).collect::<Vec<_>>()),
+        trend: trend(&over.iter().map(|minute| pick(minute) as f64).collect::<Vec<_>>()),
         ..card
     };
     let lately = |pick: fn(&Minute) -> i64| facts.minutes.iter().map(pick).sum::<i64>();
@@ -107,10 +113,10 @@ pub(crate) fn cards(summary: &Summary, facts: &Facts, href: impl Fn(State) -> St
     };
     let waits = Card {
         key: "wait",
-        name: "Queue wait (p95)",
+        name: "Queue time (p95)",
         shape: "clock",
         value: facts.p95_wait.map_or_else(|| "–".to_owned(), span),
-        beside: "enqueue to first start".to_owned(),
+        beside: "ready to started".to_owned(),
         tone: match facts.p95_wait {
             None => "calm",
             Some(wait) if wait > SLOW => "slow",
@@ -119,7 +125,10 @@ pub(crate) fn cards(summary: &Summary, facts: &Facts, href: impl Fn(State) -> St
         href: "/ui/queues".to_owned(),
         trend: Html::default(),
     };
-    let hour = format!("{} in 1 h", grouped(succeeded));
+    let hour = match succeeded {
+        1 => "1 attempt in 1 h".to_owned(),
+        some => format!("{} attempts in 1 h", grouped(some)),
+    };
     vec![
         trended(
             card("queued", "Queued", "ring", State::Queued, oldest, if is_slow { "slow" } else { "" }),

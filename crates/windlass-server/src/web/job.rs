@@ -9,6 +9,7 @@ use serde_json::Value;
 use uuid::Uuid;
 use windlass::internals::headline;
 use windlass::job::{Attempt, Filter, Job, LogChunk, LogPosition, State};
+use windlass::schedule::Trigger;
 
 use super::asked::Id;
 use super::frame::{Frame, Section};
@@ -36,6 +37,8 @@ struct JobPage {
     percent: Option<i32>,
     progress_message: String,
     facts: Vec<Fact>,
+    /// The trigger that created the job.
+    trigger: Option<Trigger>,
     subject: Option<String>,
     children: Vec<Row>,
     payload: JsonView,
@@ -134,6 +137,12 @@ pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer, Id(id):
     } else {
         looking.list(&Filter::new(tenant).ids(children)).await?.jobs
     };
+    // Applications may store any text there.
+    let reference = job.source_ref.as_deref().and_then(|text| Uuid::try_parse(text).ok());
+    let trigger = match reference.filter(|_| job.source != "system" && viewer.may(Permission::ReadTriggers)) {
+        Some(reference) => looking.trigger(reference).await?,
+        None => None,
+    };
     let counts = looking.counts().await?;
     looking.end().await?;
     let log = app.queue().read_log(tenant, id, LogPosition::default()).await?;
@@ -154,7 +163,8 @@ pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer, Id(id):
             .filter(|_| job.status == State::Running)
             .map(|percent| percent.clamp(0.0, 100.0) as i32),
         progress_message: job.progress_message.clone().unwrap_or_default(),
-        facts: facts(&job),
+        facts: facts(&job, trigger.is_some()),
+        trigger,
         subject: job
             .subject_type
             .as_ref()
@@ -201,14 +211,16 @@ pub(crate) fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
-fn facts(job: &Job) -> Vec<Fact> {
+fn facts(job: &Job, has_trigger: bool) -> Vec<Fact> {
+    // The name of the trigger is shown instead of its id.
+    let source_ref = job.source_ref.as_ref().filter(|_| !has_trigger);
     let fact = |name, value: String, is_code| Fact { name, value, is_code, whole: String::new() };
     let mut facts = vec![
         fact("Queue", job.queue.clone(), false),
         fact(
             "Source",
             source_words(&job.source).to_owned()
-                + &job.source_ref.as_ref().map(|from| format!(" {from}")).unwrap_or_default(),
+                + &source_ref.map(|from| format!(" {from}")).unwrap_or_default(),
             false,
         ),
         fact("Priority", job.priority.to_string(), true),
@@ -218,7 +230,7 @@ fn facts(job: &Job) -> Vec<Fact> {
         facts.push(Fact { whole: worker.clone(), ..fact("Worker", brief(worker), true) });
     }
     let optional = [
-        ("Deduplication key", &job.dedupe_key),
+        ("Dedupe key", &job.dedupe_key),
         ("Ordering key", &job.ordering_key),
         ("Correlation ID", &job.correlation_id),
         ("Trace ID", &job.trace),

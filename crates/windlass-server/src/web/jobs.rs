@@ -10,7 +10,7 @@ use windlass::internals::headline;
 use windlass::job::{Counts, Job, State};
 
 use super::asked::Query;
-use super::cards::{Card, Facts, cards, grouped, minutes};
+use super::cards::{Card, Facts, HOUR, cards, grouped, minutes};
 use super::chart::{Bar, Dot, Figure, Unit, distribution, percentile, scatter, throughput};
 use super::frame::{Frame, Section};
 use super::mark::Mark;
@@ -95,6 +95,8 @@ pub(crate) struct Row {
     attempts: String,
     queued: When,
     started: Option<When>,
+    /// When a job that is not ready starts, or starts again.
+    due: Option<When>,
     finished: Option<When>,
     duration: Option<Duration>,
     /// The short and the full name.
@@ -156,7 +158,7 @@ pub(crate) async fn list(
     frame.search = query.q.clone().unwrap_or_default();
     page(&JobsPage {
         cards: cards(&overview.all, &facts, |state| query.with_status(Some(state))),
-        throughput: throughput(&bars(&activity, now, 60, 60), 60.0),
+        throughput: throughput(&bars(&activity, now, 60, HOUR), 60.0),
         scatter: scatter(&dots(&runs)),
         latency: distribution(Unit::Latency, &waits),
         duration: distribution(Unit::Duration, &sorted(runs.iter().filter_map(Run::lasted))),
@@ -347,10 +349,8 @@ pub(crate) fn rows(jobs: &[Job], now: Timestamp, may_act: bool) -> Vec<Row> {
             source: job.source.clone(),
             attempts: format!("{}/{}", job.attempt_count, job.max_attempts),
             queued: When::new(job.queued_at, now),
-            started: match job.status {
-                State::Scheduled => Some(When::new(job.scheduled_for, now)),
-                _ => job.last_started_at.map(|at| When::new(at, now)),
-            },
+            started: job.last_started_at.map(|at| When::new(at, now)),
+            due: (job.status == State::Scheduled).then(|| When::new(job.scheduled_for, now)),
             finished: job.finished_at.map(|at| When::new(at, now)),
             duration: seconds.map(|seconds| Duration { words: span(seconds), share }),
             worker: job.claimed_by_worker.as_ref().map(|name| (brief(name), name.clone())),

@@ -94,11 +94,21 @@ pub(crate) struct Pulses(StdMutex<HashMap<Uuid, Arc<Mutex<Option<Look>>>>>);
 struct Look {
     at: Instant,
     pulse: u64,
+    dead_letters: i64,
 }
 
 impl Pulses {
     /// Returns a number that changes whenever a job of the tenant changes.
     async fn pulse(&self, queue: &Queue, reach: Reach) -> Result<u64, windlass::Error> {
+        Ok(self.look(queue, reach).await?.pulse)
+    }
+
+    /// The number of dead letters of the tenant, for the navigation of every page.
+    pub(crate) async fn dead_letters(&self, queue: &Queue, reach: Reach) -> Result<i64, windlass::Error> {
+        Ok(self.look(queue, reach).await?.dead_letters)
+    }
+
+    async fn look(&self, queue: &Queue, reach: Reach) -> Result<Look, windlass::Error> {
         let key = match reach {
             Reach::Tenant(tenant) => tenant,
             Reach::Everything => windlass::admin::INSTALLATION,
@@ -113,7 +123,7 @@ impl Pulses {
         // Concurrent callers wait for the same read.
         let mut look = place.lock().await;
         if let Some(known) = look.filter(|look| look.at.elapsed() < SHARED) {
-            return Ok(known.pulse);
+            return Ok(known);
         }
         let looking = queue.look(reach).await?;
         let counts = looking.counts().await?;
@@ -124,9 +134,13 @@ impl Pulses {
             (each.queued, each.running, each.scheduled, each.blocked).hash(&mut hasher);
             (each.succeeded, each.failed, each.dead_letter, each.canceled).hash(&mut hasher);
         }
-        let pulse = hasher.finish();
-        *look = Some(Look { at: Instant::now(), pulse });
-        Ok(pulse)
+        let fresh = Look {
+            at: Instant::now(),
+            pulse: hasher.finish(),
+            dead_letters: counts.iter().map(|each| each.dead_letter).sum(),
+        };
+        *look = Some(fresh);
+        Ok(fresh)
     }
 }
 

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use windlass::admin::{Reach, Run, Summary, Trouble};
 
 use super::asked::Query;
-use super::cards::{Card, Facts, cards, grouped, minutes};
+use super::cards::{Card, Facts, HOUR, cards, grouped, minutes};
 use super::chart::{Figure, Unit, distribution, percentile, scatter, throughput};
 use super::frame::{Frame, Section};
 use super::jobs::{bars, dots, sorted};
@@ -116,9 +116,9 @@ pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer, Query(p
     let mut notes = Vec::new();
     if silent > 0 {
         let text = if silent == 1 {
-            "1 worker is not responding.".to_owned()
+            "1 worker is stale.".to_owned()
         } else {
-            format!("{silent} workers are not responding.")
+            format!("{silent} workers are stale.")
         };
         notes.push(Note { role: "failed", text, href: "/ui/workers", link: "View workers" });
     }
@@ -159,7 +159,7 @@ pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer, Query(p
     page(&OverviewPage {
         notes,
         cards: cards(&overview.all, &facts, |_| "/ui/queues".to_owned()),
-        throughput: throughput(&bars(&activity, now, 60, 60), 60.0),
+        throughput: throughput(&bars(&activity, now, 60, HOUR), 60.0),
         scatter: scatter(&dots(&runs)),
         latency: distribution(Unit::Latency, &waits),
         duration: distribution(Unit::Duration, &sorted(runs.iter().filter_map(Run::lasted))),

@@ -1,14 +1,24 @@
 //! The preferences of a viewer, stored in the browser.
 
+use axum::extract::State as FromState;
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Redirect, Response};
+use windlass::admin::Reach;
 
 use super::posted::Posted;
 use super::viewer::theme;
+use crate::auth::Permission;
+use crate::http::App;
 
-/// `GET /` and `GET /ui`: redirects to the start page.
-pub(crate) async fn home() -> Redirect {
-    Redirect::to("/ui/jobs")
+/// `GET /` and `GET /ui`: redirects to the start page. For a super-admin who has not chosen a tenant, that is the overview
+/// of all tenants: the default tenant may have no jobs.
+pub(crate) async fn home(FromState(app): FromState<App>, request: Parts) -> Redirect {
+    let found = app.authenticator().authenticate(&request).await;
+    let sees_all = found.is_ok_and(|found| {
+        matches!(found.caller.wide_reach(), Reach::Everything) && found.caller.may(Permission::Administer)
+    });
+    Redirect::to(if sees_all { "/ui/overview" } else { "/ui/jobs" })
 }
 
 /// `POST /ui/theme`: toggles between light and dark, for browsers without scripts.

@@ -10,7 +10,7 @@ use jiff::SignedDuration;
 use uuid::Uuid;
 use windlass::admin::{Reach, Run};
 
-use super::cards::grouped;
+use super::cards::{HOUR, grouped};
 use super::chart::{Figure, Unit, distribution, percentile, scatter, spark, throughput};
 use super::frame::{Frame, Section};
 use super::html::Html;
@@ -111,7 +111,7 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page
     };
     page(&QueuesPage {
         rows: names.into_iter().map(row).collect(),
-        throughput: throughput(&bars(&activity, now, 60, 60), 60.0),
+        throughput: throughput(&bars(&activity, now, 60, HOUR), 60.0),
         latency: distribution(Unit::Latency, &sorted(runs.iter().filter_map(Run::waited))),
         duration: distribution(Unit::Duration, &sorted(runs.iter().filter_map(Run::lasted))),
         scatter: scatter(&dots(&runs)),

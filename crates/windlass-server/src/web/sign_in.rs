@@ -74,7 +74,7 @@ pub(crate) async fn enter(
     };
     match begun {
         Ok(cookie) => {
-            let next = posted.get("next").filter(|next| is_own(next)).unwrap_or("/ui/jobs");
+            let next = posted.get("next").filter(|next| is_own(next)).unwrap_or("/ui");
             Ok(with_cookie(Redirect::to(next).into_response(), cookie))
         }
         Err(problem) if problem.kind.is_correctable() => {

@@ -23,6 +23,9 @@ use crate::http::{App, Problem, ProblemKind, check_future};
 #[template(path = "tokens.html")]
 struct TokensPage {
     frame: Frame,
+    scope: String,
+    /// Whether the viewer can create tokens of the installation, which are not those of a tenant.
+    has_installation: bool,
     search: Searched,
     rows: Vec<TokenRow>,
 }
@@ -76,6 +79,8 @@ pub(crate) async fn list(
         }
     };
     page(&TokensPage {
+        scope: format!("{}: API tokens for programs", viewer.scope_words(&frame)),
+        has_installation: viewer.caller.role == Role::SuperAdmin,
         rows: found.iter().take(Search::SHOWN).map(|token| row(token)).collect(),
         search: search.searched(tokens.len(), found.len()),
         frame,

@@ -19,6 +19,7 @@ use super::frame::{Frame, Section};
 use super::json_view::JsonView;
 use super::page::{Page, back, capital, page, sentence};
 use super::posted::Posted;
+use super::query::encode_into;
 use super::viewer::Viewer;
 use super::when::When;
 use crate::auth::Permission;
@@ -43,6 +44,8 @@ struct TriggerRow {
     fires: Fires,
     next: Option<When>,
     definition_key: String,
+    /// The definition itself, or its jobs if the viewer cannot open it.
+    definition_href: String,
 }
 
 /// When a trigger fires.
@@ -109,17 +112,25 @@ async fn show(app: &App, viewer: &Viewer, from: u32, dry_run: DryRun) -> Page {
     let has_more = triggers.len() > usize::from(SHOWN);
     triggers.truncate(usize::from(SHOWN));
     let now = frame.now;
+    let may_administer = viewer.may(Permission::Administer);
     page(&TriggersPage {
         may_write: viewer.may(Permission::WriteTriggers),
         dry_run,
         is_first: from == 0,
-        rows: triggers.into_iter().map(|trigger| row(trigger, now)).collect(),
+        rows: triggers.into_iter().map(|trigger| row(trigger, may_administer, now)).collect(),
         next: has_more.then(|| format!("/ui/triggers?from={}", from.saturating_add(u32::from(SHOWN)))),
         frame,
     })
 }
 
-fn row(trigger: Trigger, now: Timestamp) -> TriggerRow {
+fn row(trigger: Trigger, may_administer: bool, now: Timestamp) -> TriggerRow {
+    let definition_href = if may_administer {
+        format!("/ui/definitions/{}", trigger.definition_id)
+    } else {
+        let mut address = "/ui/jobs?definition=".to_owned();
+        encode_into(&mut address, &trigger.fields.definition_key);
+        address
+    };
     let fields = trigger.fields;
     let fires = match fields.trigger_type {
         TriggerType::Event => Fires::OnEvent(fields.event_name.unwrap_or_default()),
@@ -136,6 +147,7 @@ fn row(trigger: Trigger, now: Timestamp) -> TriggerRow {
         fires,
         next: trigger.next_due_at.filter(|_| fields.is_enabled).map(|at| When::new(at, now)),
         definition_key: fields.definition_key,
+        definition_href,
     }
 }
 

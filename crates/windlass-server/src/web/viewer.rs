@@ -74,9 +74,14 @@ impl Viewer {
         let tenants = if may_find { looking.tenant_names(None, SWITCHER).await? } else { Vec::new() };
         looking.end().await?;
         let tenants = if may_find { tenants } else { self.memberships(app).await? };
+        let dead_letters = match self.may(Permission::ReadJobs) {
+            true => app.pulses().dead_letters(app.queue(), self.caller.reach()).await?,
+            false => 0,
+        };
         let names = |(id, name): (Uuid, String)| TenantName { id, name };
         Ok(Frame {
             is_live: true,
+            dead_letters,
             now,
             tenant: tenant.map(names),
             may_switch: may_find || tenants.len() > 1,
@@ -111,6 +116,15 @@ impl Viewer {
             dead_letters: 0,
             search: String::new(),
             flash: self.flash.clone(),
+        }
+    }
+
+    /// What a page shows that covers all tenants for a super-admin who has not chosen one, and otherwise the tenant.
+    pub(crate) fn scope_words(&self, frame: &Frame) -> String {
+        match (self.caller.wide_reach(), &frame.tenant) {
+            (Reach::Everything, _) => "All tenants".to_owned(),
+            (Reach::Tenant(_), Some(tenant)) => tenant.name.clone(),
+            (Reach::Tenant(_), None) => "This tenant".to_owned(),
         }
     }
 

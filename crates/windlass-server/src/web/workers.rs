@@ -86,7 +86,10 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer, Query(p
     let stale = rows.clone().filter(|row| row.needs_a_look).take(5).collect();
     let rows: Vec<WorkerRow> = rows.skip(part.from).take(SHOWN).collect();
     page(&WorkersPage {
-        summary: format!("{count} active, {running} {} running", if running == 1 { "job" } else { "jobs" }),
+        summary: format!(
+            "All tenants: {count} active, {running} {} running",
+            if running == 1 { "job" } else { "jobs" }
+        ),
         stale,
         is_first: part.from == 0,
         next: Some(part.from.saturating_add(SHOWN))
@@ -132,7 +135,7 @@ fn rank(worker: &WorkerRecord) -> u8 {
 
 fn row(number: usize, worker: &WorkerRecord, now: Timestamp) -> WorkerRow {
     let state = if is_silent(worker) {
-        Mark::new("failed", "warning", "Not responding")
+        Mark::new("failed", "warning", "Stale")
     } else if is_lost(worker) {
         Mark::new("failed", "cross", "Lost")
     } else if worker.stopped_at.is_some() {

@@ -10,6 +10,7 @@ mod names;
 mod pages;
 mod requests;
 mod rooms;
+mod settings;
 mod statements;
 mod supply;
 mod tables;
@@ -28,6 +29,7 @@ pub(crate) fn all() -> Vec<&'static Rule> {
         names::RULES,
         codes::RULES,
         statements::RULES,
+        settings::RULES,
         length::RULES,
         finished::RULES,
         waiting::RULES,

@@ -5,10 +5,36 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use windlass::admin::{Actor, Reach};
 use windlass::{Definition, Error, NewJob};
-use windlass_testing::{Login, TestQueue};
+use windlass_testing::{Login, TestQueue, until_waits_or_ends};
 
 use crate::access::set_tenant;
 use crate::support::{Hand, count};
+
+/// A-412: the state before it was read before the wait, and the entry contained the change of the other.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_waited_for_another_is_recorded_alone() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    client.batch_execute("select windlass.define('{\"key\": \"a\"}')").await.unwrap();
+    let first = queue.client().await;
+    first
+        .batch_execute("begin; select windlass.define('{\"key\": \"a\", \"is_active\": false}')")
+        .await
+        .unwrap();
+    let second = queue.client().await;
+    let waiting = tokio::spawn(async move {
+        second.batch_execute("select windlass.define('{\"key\": \"a\", \"timeout_seconds\": 77}')").await
+    });
+    until_waits_or_ends(&client, &waiting).await;
+    first.batch_execute("commit").await.unwrap();
+    waiting.await.unwrap().unwrap();
+    let changed = "select array_agg(b.key order by b.key) from windlass.audit u, jsonb_each(u.before) b
+        where u.action = 'definition.change' and b.key <> 'updated_at' and b.value is distinct from u.after -> b.key
+        group by u.id order by u.id";
+    let rows = client.query(changed, &[]).await.unwrap();
+    let fields: Vec<Vec<String>> = rows.iter().map(|row| row.get(0)).collect();
+    assert_eq!(fields, [["is_active"], ["timeout_seconds"]]);
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_held_by_an_open_transaction_is_refused_after_a_few_seconds_and_changed_afterwards() {

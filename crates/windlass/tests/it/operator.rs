@@ -351,6 +351,38 @@ async fn nothing_is_added_to_a_tenant_that_is_being_deleted() {
     assert_eq!(looks().await, 0);
 }
 
+/// a second request to cancel a running job changes nothing, whoever sends it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_cancel_of_a_running_job_is_answered_like_the_first_and_not_recorded() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    let id = hand.enqueue("'held'").await;
+    hand.claim_one().await;
+    for _ in 0..3 {
+        assert_eq!(hand.cancel(id).await, "requested");
+    }
+    let many = "select windlass.cancel_many($1, array[$2], null)";
+    let changed: i64 = hand.client.query_one(many, &[&DEFAULT_TENANT, &id]).await.unwrap().get(0);
+    assert_eq!(changed, 1, "requested to stop, now or before");
+    let recorded = "select count(*) from windlass.audit where action like 'job.cancel%'";
+    assert_eq!(count(&hand.client, recorded).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_record_of_a_purge_names_the_jobs_that_were_deleted() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    let (id, missing) = (hand.enqueue("'held'").await, Uuid::now_v7());
+    let purge = "select windlass.purge($1, array[$2, $3])";
+    let purged: i32 = hand.client.query_one(purge, &[&DEFAULT_TENANT, &missing, &id]).await.unwrap().get(0);
+    assert_eq!(purged, 1);
+    let recorded = "select after -> 'ids' from windlass.audit where action = 'job.delete_many'";
+    let ids: Value = hand.client.query_one(recorded, &[]).await.unwrap().get(0);
+    assert_eq!(ids, json!([id]));
+}
+
 /// Decision 0019: a call that changes nothing succeeds.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transaction_that_cancels_an_ended_job_can_be_committed() {

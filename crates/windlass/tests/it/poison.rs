@@ -39,7 +39,7 @@ async fn no_bad_row_stops_a_duty_of_the_keeper() {
 async fn set_aside(queue: &TestQueue) -> Vec<String> {
     let findings = windlass::setup::examine(&settings(queue.url())).await.unwrap();
     let found =
-        findings.into_iter().filter(|one| one.check == "set aside" && one.severity == Severity::Warning);
+        findings.into_iter().filter(|one| one.check == "skipped rows" && one.severity == Severity::Warning);
     found.map(|one| one.found).collect()
 }
 

@@ -151,6 +151,26 @@ async fn room_is_given_to_jobs_that_can_be_taken_and_not_to_lanes_that_come_firs
     }
 }
 
+/// a claim under a limit, left open, stopped every worker that had a lane under it.
+#[tokio::test]
+async fn an_open_claim_under_a_limit_stops_no_jobs_without_it() {
+    let queue = TestQueue::create().await;
+    let (hand, open) = (Hand::new(queue.client().await).await, Hand::new(queue.client().await).await);
+    for key in ["first", "second"] {
+        hand.define(json!({"key": key, "max_running": 5})).await;
+        hand.enqueue(&format!("'{key}'")).await;
+    }
+    open.client.batch_execute("begin").await.unwrap();
+    assert_eq!(open.claim_all().await.len(), 2);
+    hand.define(json!({"key": "free"})).await;
+    let free = hand.enqueue("'free'").await;
+    let limited = hand.enqueue("'first'").await;
+    assert_eq!(hand.claim_one().await.job, free);
+    open.client.batch_execute("rollback").await.unwrap();
+    let claimed = hand.claim_all().await;
+    assert!(claimed.len() == 3 && claimed.iter().any(|fence| fence.job == limited), "those under the limits");
+}
+
 /// The limit of a tenant is shared by its definitions in the same way.
 #[tokio::test]
 async fn room_of_a_tenant_is_not_used_up_by_a_lane_without_jobs() {

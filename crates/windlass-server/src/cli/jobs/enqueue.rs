@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use super::wait;
 use crate::cli::Global;
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::number::number;
 use crate::cli::print;
 use crate::plain::json_fault;
 
@@ -35,8 +36,8 @@ pub(super) struct Enqueue {
     set: Vec<String>,
 
     /// 0 to 1000; lower numbers run first
-    #[arg(long, allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(0..=1000))]
-    priority: Option<i32>,
+    #[arg(long, allow_negative_numbers = true, value_parser = number::<0, 1000>)]
+    priority: Option<u64>,
 
     /// Do not start before this instant, such as 2026-02-16T10:30:00Z
     #[arg(long, value_name = "INSTANT", conflicts_with = "delay", value_parser = instant)]

@@ -8,6 +8,7 @@ use super::enqueue::instant;
 use crate::cli::Global;
 use crate::cli::client::list_of;
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::number::number;
 use crate::cli::print::{self, Show};
 
 /// The conditions that select jobs; all of them must match.
@@ -81,9 +82,9 @@ pub(super) struct List {
     #[command(flatten)]
     which: Which,
 
-    /// The maximum number of jobs
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
-    limit: u16,
+    /// The maximum number of jobs, from 1 to 1000
+    #[arg(long, default_value_t = 50, value_parser = number::<1, 1000>)]
+    limit: u64,
 
     /// The cursor of the previous page
     #[arg(long)]
@@ -106,7 +107,7 @@ impl List {
             &list_of(&page),
             &[
                 ("ID", Show::Plain("id")),
-                ("DEFINITION", Show::Plain("definition_key")),
+                ("DEFINITION", Show::Cut("definition_key", 60)),
                 ("STATUS", Show::Plain("status")),
                 ("ATTEMPTS", Show::With(attempts)),
                 ("QUEUED", Show::Age("queued_at")),

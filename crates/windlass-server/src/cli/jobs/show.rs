@@ -35,7 +35,10 @@ impl Show {
             print::json(&json!({"job": job, "attempts": attempts, "why": why}))?;
             return Ok(Exit::Success);
         }
-        print_job(&job, &why)?;
+        // The slug of the tenant that was asked; without the permission to read it, the id.
+        let me = client.get("/api/v1/me", &[]).await.unwrap_or_default();
+        let slug = at(&me, "tenant_slug").as_str().filter(|_| at(&me, "tenant_id") == at(&job, "tenant_id"));
+        print_job(&job, slug, &why)?;
         for attempt in &attempts {
             print_attempt(attempt)?;
         }
@@ -43,7 +46,7 @@ impl Show {
     }
 }
 
-fn print_job(job: &Value, why: &Value) -> Result<(), Failure> {
+fn print_job(job: &Value, slug: Option<&str>, why: &Value) -> Result<(), Failure> {
     let when = |key: &str| {
         let instant = text(at(job, key));
         if instant.is_empty() { instant } else { format!("{instant} ({})", print::age(at(job, key))) }
@@ -63,7 +66,7 @@ fn print_job(job: &Value, why: &Value) -> Result<(), Failure> {
         ("reason", text(at(job, "reason"))),
         ("attempts", attempts(job)),
         ("progress", progress(job)),
-        ("tenant", text(at(job, "tenant_id"))),
+        ("tenant", slug.map_or_else(|| text(at(job, "tenant_id")), str::to_owned)),
         ("queue", text(at(job, "queue"))),
         ("priority", text(at(job, "priority"))),
         ("source", text(at(job, "source"))),
@@ -88,14 +91,23 @@ fn progress(job: &Value) -> String {
     format!("{percent} {}", text(at(job, "progress_message"))).trim().to_owned()
 }
 
+/// How long an attempt ran, if it has ended.
+fn duration(attempt: &Value) -> Option<String> {
+    let instant = |key: &str| at(attempt, key).as_str()?.parse::<jiff::Timestamp>().ok();
+    let took = instant("finished_at")?.duration_since(instant("started_at")?);
+    let seconds = took.as_secs();
+    Some(if seconds < 10 { format!("{:.1} s", took.as_secs_f64().max(0.0)) } else { print::span(seconds) })
+}
+
 fn print_attempt(attempt: &Value) -> Result<(), Failure> {
     let number = text(at(attempt, "attempt_no"));
     print::line("")?;
     print::line(format!(
-        "attempt {number}: {}{}, started {}",
+        "attempt {number}: {}{}, started {}{}",
         text(at(attempt, "status")),
         at(attempt, "exit_code").as_i64().map(|code| format!(" (exit code {code})")).unwrap_or_default(),
         print::age(at(attempt, "started_at")),
+        duration(attempt).map(|took| format!(", took {took}")).unwrap_or_default(),
     ))?;
     print::facts(&[
         ("  worker", text(at(attempt, "worker_id"))),

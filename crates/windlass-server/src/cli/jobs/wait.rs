@@ -80,7 +80,11 @@ pub(super) async fn until_ended(
             let left = ids.len() - ended.len();
             return Err(Failure::new(
                 Exit::Negative,
-                format!("{left} of {} jobs have not ended; the last is {state}", ids.len()),
+                match (left, ids.len()) {
+                    (1, 1) => format!("the job has not ended; it is {state}"),
+                    (1, all) => format!("1 of {all} jobs has not ended; it is {state}"),
+                    (left, all) => format!("{left} of {all} jobs have not ended; the last is {state}"),
+                },
             )
             .advise("`windlass jobs show ID` shows why it is waiting"));
         }

@@ -24,7 +24,7 @@ pub(crate) fn throughput(bars: &[Bar], each: f64) -> Figure {
     } else {
         format!("last {}, per {}", span(each * bars.len() as f64), span(each))
     };
-    let summary = format!("{} succeeded and {} failed", short(succeeded), short(failed));
+    let summary = format!("{} succeeded and {} failed", grouped(succeeded as i64), grouped(failed as i64));
     let is_empty = succeeded + failed <= 0.0;
     Figure {
         title: "Finished attempts",
@@ -102,7 +102,7 @@ fn draw(bars: &[Bar], succeeded: f64, failed: f64) -> String {
     }
     out.push_str(&format!(
         "<text class=\"good\" x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"end\">{} succeeded</text><text class=\"bad\" x=\"{:.0}\" y=\"{:.0}\">{} failed</text>",
-        WIDTH / 2.0 - 6.0, HEIGHT - 5.0, short(succeeded), WIDTH / 2.0 + 6.0, HEIGHT - 5.0, short(failed)
+        WIDTH / 2.0 - 6.0, HEIGHT - 5.0, grouped(succeeded as i64), WIDTH / 2.0 + 6.0, HEIGHT - 5.0, grouped(failed as i64)
     ));
     out
 }

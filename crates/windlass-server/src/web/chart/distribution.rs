@@ -19,7 +19,7 @@ const MIN: f64 = 0.0005;
 
 pub(crate) fn distribution(unit: Unit, seconds: &[f64]) -> Figure {
     let (title, class, nothing) = match unit {
-        Unit::Latency => ("Queue wait", "wait", "No recent jobs"),
+        Unit::Latency => ("Queue time", "wait", "No recent jobs"),
         Unit::Duration => ("Run time", "run", "No recent runs"),
     };
     let mut sorted: Vec<f64> =

@@ -20,8 +20,14 @@ pub(crate) struct Dot {
 const MAX_ROWS: usize = 30;
 
 pub(crate) fn scatter(dots: &[Dot]) -> Figure {
-    let failed = dots.iter().filter(|dot| dot.outcome != "succeeded").count();
-    let summary = format!("{} runs, {failed} failed", dots.len());
+    let count = |kind: Kind| dots.iter().filter(|dot| kind_of(dot) == kind).count();
+    let (failed, other) = (count(Kind::Failed), count(Kind::Other));
+    let mut summary = format!("{} runs, {failed} failed", dots.len());
+    let mut aside = "● succeeded  × failed".to_owned();
+    if other > 0 {
+        summary.push_str(&format!(", {other} canceled, snoozed, or released"));
+        aside.push_str("  – canceled, snoozed, or released");
+    }
     let row = |dot: &Dot| {
         vec![
             dot.at.strftime("%H:%M:%S").to_string(),
@@ -32,11 +38,28 @@ pub(crate) fn scatter(dots: &[Dot]) -> Figure {
     };
     Figure {
         title: "Runs by duration",
-        aside: "● succeeded  × failed".to_owned(),
+        aside,
         summary,
         drawing: Html::drawn(if dots.is_empty() { blank("No recent runs") } else { draw(dots) }),
         columns: &["finished (UTC)", "definition", "outcome", "duration"],
         rows: dots.iter().rev().take(MAX_ROWS).map(row).collect(),
+    }
+}
+
+/// Each has its own shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Succeeded,
+    Failed,
+    /// It ended without success or failure.
+    Other,
+}
+
+fn kind_of(dot: &Dot) -> Kind {
+    match dot.outcome.as_str() {
+        "succeeded" => Kind::Succeeded,
+        "failed" | "timeout" | "lost" => Kind::Failed,
+        _ => Kind::Other,
     }
 }
 
@@ -69,19 +92,25 @@ fn draw(dots: &[Dot]) -> String {
     for dot in dots {
         let x = LEFT + 5.0 + (WIDTH - LEFT - RIGHT - 10.0) * seconds_between(first, dot.at) / width;
         let y = y_of(level(dot.seconds));
-        let is_good = dot.outcome == "succeeded";
-        if is_good {
-            out.push_str(&format!("<circle class=\"good\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\"><title>"));
-        } else {
-            let class =
-                if matches!(dot.outcome.as_str(), "failed" | "timeout" | "lost") { "bad" } else { "off" };
-            out.push_str(&format!(
-                "<path class=\"{class} dot\" d=\"M{x:.1} {y:.1}m-4-2.6 1.4-1.4 2.6 2.6 2.6-2.6 1.4 1.4-2.6 2.6 2.6 2.6-1.4 1.4-2.6-2.6-2.6 2.6-1.4-1.4 2.6-2.6z\"><title>"
-            ));
-        }
+        let end = match kind_of(dot) {
+            Kind::Succeeded => {
+                out.push_str(&format!("<circle class=\"good\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\"><title>"));
+                "</title></circle>"
+            }
+            Kind::Failed => {
+                out.push_str(&format!(
+                "<path class=\"bad dot\" d=\"M{x:.1} {y:.1}m-4-2.6 1.4-1.4 2.6 2.6 2.6-2.6 1.4 1.4-2.6 2.6 2.6 2.6-1.4 1.4-2.6-2.6-2.6 2.6-1.4-1.4 2.6-2.6z\"><title>"
+                ));
+                "</title></path>"
+            }
+            Kind::Other => {
+                out.push_str(&format!("<path class=\"off dot\" d=\"M{x:.1} {y:.1}m-4-1h8v2h-8z\"><title>"));
+                "</title></path>"
+            }
+        };
         let (lasted, at) = (span(dot.seconds), dot.at.strftime("%H:%M:%S"));
         out.push_str(&escape(&format!("{} {} after {lasted}, {at} UTC", dot.name, dot.outcome)));
-        out.push_str(if is_good { "</title></circle>" } else { "</title></path>" });
+        out.push_str(end);
     }
     let at = |at: Timestamp| at.strftime("%H:%M:%S").to_string();
     out.push_str(&format!("<text x=\"{LEFT}\" y=\"{:.0}\">{}</text>", HEIGHT - 5.0, at(first)));
@@ -123,6 +152,25 @@ mod tests {
         };
         let html = scatter(&[dot(1), dot(900_000)]).drawing.to_string();
         assert!(html.contains(">00:59:00</text>") && html.contains(">01:00:00 UTC</text>"), "{html}");
+    }
+
+    #[test]
+    fn every_kind_of_mark_is_named() {
+        let dot = |outcome: &str| Dot {
+            at: Timestamp::UNIX_EPOCH,
+            seconds: 1.0,
+            outcome: outcome.to_owned(),
+            name: "a".to_owned(),
+        };
+        let figure = scatter(&["succeeded", "failed", "timeout", "lost"].map(dot));
+        assert_eq!(
+            (figure.aside.as_str(), figure.summary.as_str()),
+            ("● succeeded  × failed", "4 runs, 3 failed")
+        );
+        let figure = scatter(&["succeeded", "failed", "canceled"].map(dot));
+        assert!(figure.aside.ends_with("– canceled, snoozed, or released"), "{}", figure.aside);
+        assert_eq!(figure.summary, "3 runs, 1 failed, 1 canceled, snoozed, or released");
+        assert_eq!(figure.drawing.to_string().matches("class=\"off dot\"").count(), 1);
     }
 
     #[test]

@@ -52,7 +52,7 @@ impl NextRuns {
 /// UTC.
 fn local_words(local: &str) -> (String, &str, &str) {
     let (date, rest) = local.split_once('T').unwrap_or((local, ""));
-    let day = date.parse::<jiff::civil::Date>().map(|date| date.strftime("%a %-d %b %Y").to_string());
+    let day = date.parse::<jiff::civil::Date>().map(|date| date.strftime("%a %Y-%m-%d").to_string());
     let (time, offset) = rest.split_at_checked(8).unwrap_or((rest, ""));
     (day.unwrap_or_else(|_| date.to_owned()), time.strip_suffix(":00").unwrap_or(time), offset)
 }

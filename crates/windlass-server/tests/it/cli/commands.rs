@@ -59,12 +59,18 @@ async fn an_invalid_argument_exits_with_2_and_is_named() {
         (vec!["--server", "localhost", "summary"], "http://"),
         (vec!["keeper", "--once", "dust"], "must be one of promote"),
         (vec!["migrate"], "--database-url"),
+        (vec!["doctor", "--database-url", "nonsense"], "must be a URL such as postgresql://"),
+        (vec!["config", "check", "--config", "/nowhere.toml"], "  /nowhere.toml: cannot read the file"),
+        (vec!["worker"], "`windlass worker --help` shows an example"),
+        (vec!["worker", "--concurrency", "many"], "must be a whole number of at least 1"),
         (vec!["definitions", "apply", "/nowhere.toml"], "/nowhere.toml"),
     ] {
         let ran = run(&arguments).await.expect(2);
         assert!(ran.err.contains(named), "{arguments:?}: {}", ran.err);
-        assert!(ran.out.is_empty(), "{}", ran.out);
+        assert!(ran.out.is_empty() && !ran.err.contains("EOF"), "{ran:?}");
     }
+    let help = run(&["worker", "--help"]).await.expect(0).out;
+    assert!(help.contains("[commands.sync-dropbox]"), "{help}");
 }
 
 #[tokio::test]
@@ -151,7 +157,7 @@ async fn the_doctor_passes_a_healthy_queue_and_fails_a_broken_one() {
     let broken = "drop function windlass.fold_tallies; delete from windlass.migration where version = 3";
     client.batch_execute(broken).await.unwrap();
     let ran = run(&["doctor", "--quiet", "--database-url", queue.url()]).await.expect(1);
-    assert!(ran.out.contains("DANGER") && ran.out.contains("windlass migrate"), "{}", ran.out);
+    assert!(ran.out.contains("danger") && ran.out.contains("windlass migrate"), "{}", ran.out);
 }
 
 #[tokio::test]

@@ -67,6 +67,58 @@ async fn a_token_that_would_not_be_what_was_asked_for_is_refused() {
     assert!(listed.contains("all") && !listed.contains("00000000"), "{listed}");
 }
 
+/// A token of a tenant may name its own tenant, and learns the reason if it names another one.
+#[tokio::test]
+async fn a_token_of_a_tenant_may_name_its_own_tenant() {
+    let server = TestServer::start().await;
+    let acme = server.queue.tenant("acme").await;
+    server.queue.tenant("bcg").await;
+    let viewer = server.client(acme, windlass_server::auth::Role::Viewer).await;
+    let ask = async |arguments: &[&str], token: &str, tenant: &str| {
+        let mut command = windlass(arguments);
+        command
+            .env("WINDLASS_SERVER", &server.base)
+            .env("WINDLASS_TOKEN", token)
+            .env("WINDLASS_TENANT", tenant);
+        Ran::of(command.output().await.unwrap())
+    };
+    let token = viewer.token.as_deref().unwrap();
+    for own in ["acme".to_owned(), acme.to_string()] {
+        ask(&["jobs", "list"], token, &own).await.expect(0);
+    }
+    let other = ask(&["jobs", "list"], token, "bcg").await.expect(4);
+    assert!(other.err.contains("this token belongs to the tenant acme, not to bcg"), "{}", other.err);
+    let denied = ask(&["jobs", "enqueue", "work"], token, "acme").await.expect(4);
+    assert!(!denied.err.contains("tokens list"), "{}", denied.err);
+    let wrong = ask(&["jobs", "list"], "wl_api_nonsense", "acme").await.expect(4);
+    assert!(wrong.err.contains("rejected the token from WINDLASS_TOKEN"), "{}", wrong.err);
+}
+
+#[tokio::test]
+async fn a_reached_quota_is_a_conflict_and_a_missing_definition_is_not_found() {
+    let server = TestServer::start().await;
+    server.queue.define(&Definition::new("work")).await.unwrap();
+    ask(&server, &["tenants", "create", "small", "--max-queued", "1"]).await.expect(0);
+    ask(&server, &["jobs", "enqueue", "work", "--tenant", "small"]).await.expect(0);
+    let full = ask(&server, &["jobs", "enqueue", "work", "--tenant", "small"]).await.expect(6);
+    assert!(full.err.contains("job quota") && full.err.contains("--max-queued"), "{}", full.err);
+    assert!(!full.err.contains("rate limit"), "{}", full.err);
+    let missing = ask(&server, &["jobs", "enqueue", "nosuch"]).await.expect(5);
+    assert!(missing.err.contains("windlass definitions list"), "{}", missing.err);
+}
+
+#[tokio::test]
+async fn a_retention_rule_is_described_in_words() {
+    let server = TestServer::start().await;
+    let set = ask(&server, &["retention", "set", "succeeded", "7d"]).await.expect(0);
+    assert_eq!(set.out, "succeeded jobs of all definitions: kept 7d\n");
+    assert!(ask(&server, &["audit", "list"]).await.expect(0).out.contains("allowed"));
+    let cleared = ask(&server, &["retention", "clear", "succeeded"]).await.expect(0);
+    assert_eq!(cleared.out, "succeeded jobs of all definitions: rule removed\n");
+    let missing = ask(&server, &["retention", "clear", "succeeded"]).await.expect(5);
+    assert!(missing.err.contains("rule for succeeded jobs of all definitions not found"), "{}", missing.err);
+}
+
 #[tokio::test]
 async fn a_mistake_is_reported_once_and_by_name() {
     let server = TestServer::start().await;
@@ -96,8 +148,8 @@ async fn a_mistake_is_reported_once_and_by_name() {
             "must be an instant such as 2026-02-16T10:30:00Z",
         ),
         (vec!["jobs", "list", "--created-after", "monday"], "must be an instant such as"),
-        (vec!["jobs", "list", "--limit", "100000"], "1..=1000"),
-        (vec!["jobs", "enqueue", "work", "--priority", "-5"], "0..=1000"),
+        (vec!["jobs", "list", "--limit", "100000"], "must be a whole number from 1 to 1000"),
+        (vec!["jobs", "enqueue", "work", "--priority", "-5"], "must be a whole number from 0 to 1000"),
         (vec!["up", "--listen", "localhost:8080"], "must be IP:PORT, such as 127.0.0.1:8080"),
         (vec!["keeper", "--once", "nap"], "must be one of promote"),
         (vec!["tenants", "set", "default", "--max-queued", "many"], "a whole number, or none"),

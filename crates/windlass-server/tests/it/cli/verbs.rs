@@ -122,7 +122,11 @@ async fn wait_shows_progress_on_a_terminal_and_how_each_job_ended() {
     assert_eq!((&as_json["id"], &as_json["status"]), (&json!(good), &json!("succeeded")));
     let waits = shop.enqueue().await;
     let ran = shop.run(&["jobs", "wait", &waits, "--timeout", "0s"]).await.expect(1);
-    assert!(ran.err.contains("have not ended") && ran.err.contains("jobs show"), "{}", ran.err);
+    assert!(
+        ran.err.contains("the job has not ended; it is queued") && ran.err.contains("jobs show"),
+        "{}",
+        ran.err
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -169,7 +173,10 @@ async fn tokens_are_rotated_with_an_overlap_and_revoked() {
     let refused =
         shop.command(&["jobs", "list"]).env("WINDLASS_TOKEN", old).output().await.map(Ran::of).unwrap();
     refused.expect(4);
-    shop.run(&["tokens", "revoke", "0000000000000000"]).await.expect(5);
+    for verb in ["revoke", "rotate"] {
+        let missing = shop.run(&["tokens", verb, "0000000000000000"]).await.expect(5);
+        assert!(missing.err.contains("token 0000000000000000 not found"), "{}", missing.err);
+    }
     let listed = shop.run(&["tokens", "list", "--json"]).await.expect(0).json();
     let known = listed.as_array().unwrap().iter().find(|token| token["id"] == id).unwrap();
     assert!(!known["revoked_at"].is_null() && known.get("token").is_none());
@@ -186,8 +193,16 @@ async fn workers_are_drained_and_resumed_and_queues_paused_and_resumed() {
     assert!(shop.run(&["workers", "list"]).await.expect(0).out.contains("draining"));
     let output = shop.run(&["workers", "resume", id, "--json"]).await.expect(0).json();
     assert_eq!(output, json!({"worker_id": id, "is_draining": false}));
-    assert!(shop.run(&["workers", "list"]).await.expect(0).out.contains("alive"));
-    shop.run(&["workers", "drain", "nobody"]).await.expect(5);
+    assert!(shop.run(&["workers", "list"]).await.expect(0).out.contains("active"));
+    let missing = shop.run(&["workers", "drain", "nobody"]).await.expect(5);
+    assert!(missing.err.contains("worker nobody not found"), "{}", missing.err);
+    let database = shop.server.queue.client().await;
+    let stop = "update windlass.job_workers set stopped_at = clock_timestamp()";
+    database.batch_execute(stop).await.unwrap();
+    let stopped = shop.run(&["workers", "drain", id]).await.expect(6);
+    assert!(stopped.err.contains(&format!("the worker {id} has stopped")), "{}", stopped.err);
+    let queues = shop.run(&["queues", "list"]).await.expect(0).out;
+    assert!(queues.contains("active") && !queues.contains("open"), "{queues}");
     assert_eq!(shop.run(&["queues", "pause", "default"]).await.expect(0).out, "default: paused\n");
     assert!(shop.run(&["queues", "list"]).await.expect(0).out.contains("paused"));
     let output = shop.run(&["queues", "resume", "default", "--json"]).await.expect(0).json();
@@ -240,6 +255,54 @@ async fn a_tenant_is_deleted_only_with_yes() {
     assert_eq!(deleted.out, "shop is being deleted\n");
     assert!(shop.run(&["tenants", "list"]).await.expect(0).out.contains("deleting (0 jobs deleted)"));
     shop.run(&["tenants", "delete", "nobody", "--yes"]).await.expect(5);
+    shop.run(&["tenants", "create", "held"]).await.expect(0);
+    shop.run(&["holds", "place", "--everything", "--reason", "case 12", "--tenant", "held"]).await.expect(0);
+    let blocked = shop.run(&["tenants", "delete", "held", "--yes"]).await.expect(0);
+    assert_eq!(blocked.out, "held will be deleted when its legal holds are released\n");
+    assert!(blocked.err.contains("windlass holds list --tenant held"), "{}", blocked.err);
+    shop.run(&["holds", "list", "--tenant", "held"]).await.expect(0);
+}
+
+/// A terminal of 80 columns, and one that does not tell its width.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_fits_a_terminal_without_breaking_an_id() {
+    let shop = Shop::open().await;
+    let key = "a-definition-with-a-long-name-that-fills-the-line";
+    shop.server.queue.define(&Definition::new(key)).await.unwrap();
+    let id = shop.run(&["jobs", "enqueue", key]).await.expect(0).out.trim().to_owned();
+    for size in ["cols 80", "cols 0"] {
+        let list =
+            format!("stty {size}; {} jobs list --tenant default 2>/dev/null", env!("CARGO_BIN_EXE_windlass"));
+        let mut terminal = tokio::process::Command::new("script");
+        terminal
+            .args(["-qefc", &list, "/dev/null"])
+            .stdin(Stdio::null())
+            .env("TERM", "dumb")
+            .env_remove("COLUMNS");
+        terminal
+            .env("WINDLASS_SERVER", &shop.server.base)
+            .env("WINDLASS_TOKEN", shop.server.admin.token.as_deref().unwrap());
+        let shown = String::from_utf8(terminal.output().await.unwrap().stdout).unwrap();
+        assert_eq!(shown.lines().count(), 2, "{size}: {shown}");
+        assert!(
+            shown.contains(&id) && shown.contains("a-definiti") && shown.contains("queued"),
+            "{size}: {shown}"
+        );
+        assert!(shown.contains('…') && !shown.contains(key), "{size}: {shown}");
+    }
+    let piped = shop.run(&["jobs", "list", "--tenant", "default"]).await.expect(0).out;
+    assert!(piped.contains(key) && piped.contains("SOURCE"), "{piped}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_shown_with_the_slug_of_its_tenant_and_the_duration_of_its_attempts() {
+    let shop = Shop::open().await;
+    let id = shop.enqueue().await;
+    let job = shop.claim().await;
+    shop.say(&job, "complete", json!({})).await;
+    let shown = shop.run(&["jobs", "show", &id]).await.expect(0).out;
+    assert!(shown.lines().any(|line| line.starts_with("tenant") && line.ends_with(" default")), "{shown}");
+    assert!(shown.contains(", took ") && shown.contains(" s\n"), "{shown}");
 }
 
 /// Scripts read only JSON, from every command that prints a list or a result.

@@ -118,6 +118,37 @@ async fn up_on_a_used_port_starts_no_worker() {
     assert!(workers.is_empty(), "{workers:?}");
 }
 
+/// Whatever fails before or after its Postgres has started.
+#[tokio::test]
+async fn up_that_cannot_start_leaves_no_postgres_running() {
+    let scratch = Scratch::new();
+    let data = scratch.0.join("data");
+    let used = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = used.local_addr().unwrap().to_string();
+    let up = |listen: &str| {
+        let mut command = windlass(&["up", "--no-demo", "--listen", listen, "--data-dir"]);
+        command.arg(&data);
+        command
+    };
+    let ran = Ran::of(up(&address).output().await.unwrap()).expect(3);
+    assert!(ran.err.contains("the address is in use"), "{}", ran.err);
+    assert!(!data.join("postgres/postmaster.pid").exists(), "{}", ran.err);
+
+    // The address of the metrics is bound after Postgres was started.
+    let ran = up("127.0.0.1:0").env("WINDLASS_METRICS_LISTEN", &address).output().await.unwrap();
+    let ran = Ran::of(ran).expect(3);
+    assert!(ran.err.contains("for metrics"), "{}", ran.err);
+    assert!(data.join("postgres/PG_VERSION").exists(), "it was started: {}", ran.err);
+    assert!(!data.join("postgres/postmaster.pid").exists(), "its Postgres still runs: {}", ran.err);
+    assert!(!data.join("database-url").exists());
+
+    // So is the file of its URL created.
+    fs::create_dir_all(data.join("database-url/x")).unwrap();
+    let ran = Ran::of(up("127.0.0.1:0").output().await.unwrap()).expect(2);
+    assert!(ran.err.contains("database-url"), "{}", ran.err);
+    assert!(!data.join("postgres/postmaster.pid").exists(), "its Postgres still runs: {}", ran.err);
+}
+
 /// The doctor and the audit need the database, whose URL nobody has to copy.
 #[tokio::test]
 async fn commands_find_the_database_of_up_while_it_runs() {

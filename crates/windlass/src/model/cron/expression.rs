@@ -12,10 +12,10 @@ const MAX_LENGTH: usize = 200;
 const FIELDS: [(&str, &str); 5] = [
     ("minute", "0 to 59"),
     ("hour", "0 to 23"),
-    ("day of the month", "1 to 31, or L for the last"),
+    ("day of month", "1 to 31, or L for the last"),
     ("month", "1 to 12, or JAN to DEC"),
     (
-        "day of the week",
+        "day of week",
         "0 to 7 (0 and 7 are Sunday), or SUN to SAT, with #n for the nth and L for the last of a month",
     ),
 ];
@@ -44,13 +44,13 @@ impl Cron {
             5 => {}
             6 | 7 => {
                 return Err(refuse(format!(
-                    "has {} fields; seconds and years are not supported: use minute, hour, day of the month, month, day of the week",
+                    "the schedule has {} fields; expected 5, as seconds and years are not supported: minute, hour, day of month, month, day of week",
                     parts.len()
                 )));
             }
             count => {
                 return Err(refuse(format!(
-                    "has {count} fields instead of five: minute, hour, day of the month, month, day of the week"
+                    "the schedule has {count} fields; expected 5: minute, hour, day of month, month, day of week"
                 )));
             }
         }

@@ -258,11 +258,11 @@ fn workers(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
     if alive == 0 {
         findings.push(warning(
             "workers",
-            "no worker is alive",
+            "no worker is active",
             "start one: `windlass worker`, or an application that embeds one",
         ));
     } else {
-        findings.push(fine("workers", format!("{alive} alive")));
+        findings.push(fine("workers", format!("{alive} active")));
     }
     for worker in facts.workers.iter().filter(|worker| !worker.is_alive) {
         findings.push(warning(
@@ -313,7 +313,7 @@ fn stuck_one(stuck: &Stuck) -> Finding {
         "unknown run" => warning(
             "stuck jobs",
             format!(
-                "{} is alive and holds {jobs} more jobs than it reports as running, for up to {age}",
+                "{} is active and holds {jobs} more jobs than it reports as running, for up to {age}",
                 stuck.name
             ),
             "if this persists, stop that worker: its jobs are recovered immediately; please report a bug",
@@ -335,18 +335,26 @@ fn stuck_one(stuck: &Stuck) -> Finding {
         ),
         "paused" => warning(
             "paused queues",
-            format!("queue {} has been paused for {age}; {jobs} jobs are queued", stuck.name),
+            format!("queue {} has been paused for {age}; {}", stuck.name, queued(jobs)),
             format!("run `windlass queues resume {}` to resume it", stuck.name),
         ),
         _ => danger(
             "stuck jobs",
-            format!("{jobs} jobs of {} are queued and no live worker has a handler for it", stuck.name),
             format!(
-                "start a worker with a handler for `{}`, or cancel them: `windlass jobs cancel --definition {}`",
+                "{} for {} and no active worker has a handler for this definition",
+                queued(jobs),
+                stuck.name
+            ),
+            format!(
+                "start a worker with a handler for `{}`, or cancel the jobs in each tenant: `windlass jobs cancel --definition {} --tenant TENANT`",
                 stuck.name, stuck.name
             ),
         ),
     }
+}
+
+fn queued(jobs: i64) -> String {
+    if jobs == 1 { "1 job is queued".to_owned() } else { format!("{jobs} jobs are queued") }
 }
 
 fn listening(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
@@ -360,7 +368,11 @@ fn listening(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
     } else if alive > 0 && facts.listeners == 0 && !facts.server.is_blind {
         warning(
             "listen",
-            format!("{alive} workers are alive and no session listens"),
+            if alive == 1 {
+                "1 worker is active and no session listens".to_owned()
+            } else {
+                format!("{alive} workers are active and no session listens")
+            },
             "they find jobs by polling only, up to a second late: set `database.direct_url` for them, and check their logs",
         )
     } else {

@@ -41,7 +41,7 @@ async fn a_view_on_a_partition_stops_neither_new_partitions_nor_a_migration() {
     let row = admin.query_one(round, &[]).await.unwrap();
     assert_eq!((row.get::<_, i32>(0), row.get::<_, i32>(1), row.get::<_, bool>(2)), (4, 1, false));
     assert_eq!(count(&admin, "select count(to_regclass('windlass.job_2020_w02'))").await, 1);
-    let aside = findings(&queue, "set aside").await;
+    let aside = findings(&queue, "skipped rows").await;
     assert!(aside.len() == 1 && aside[0].contains("mine depends on table job_2020_w02"), "{aside:?}");
     let dependents = findings(&queue, "dependents").await;
     assert!(
@@ -54,7 +54,7 @@ async fn a_view_on_a_partition_stops_neither_new_partitions_nor_a_migration() {
     reader.batch_execute("drop view mine").await.unwrap();
     let row = admin.query_one(round, &[]).await.unwrap();
     assert_eq!((row.get::<_, i32>(0), row.get::<_, i32>(1)), (0, 1));
-    assert_eq!(findings(&queue, "set aside").await, Vec::<String>::new());
+    assert_eq!(findings(&queue, "skipped rows").await, Vec::<String>::new());
     assert_eq!(findings(&queue, "dependents").await, Vec::<String>::new());
     drop(reader);
     role.drop().await;

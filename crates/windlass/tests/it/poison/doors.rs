@@ -193,3 +193,25 @@ async fn a_job_without_a_state_is_an_error_and_hides_no_other() {
     let listed = queue.list(&Filter::new(DEFAULT_TENANT)).await.unwrap().jobs;
     assert_eq!(listed.iter().map(|job| (job.id, job.status)).collect::<Vec<_>>(), [(good, State::Queued)]);
 }
+
+/// A code of another release, or of a damaged row; it used to be read as queued.
+#[tokio::test]
+async fn an_unknown_state_code_is_an_error_and_hides_no_other() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    let (damaged, good) = (hand.enqueue("'held'").await, hand.enqueue("'held'").await);
+    for fence in hand.claim_all().await {
+        assert!(hand.settle(&fence, None).await);
+    }
+    let spoil = format!(
+        "alter table windlass.history drop constraint history_status_is_terminal;
+         update windlass.history set job_status = 9 where job_id = '{damaged}'"
+    );
+    hand.client.batch_execute(&spoil).await.unwrap();
+    let error = queue.job(DEFAULT_TENANT, damaged).await.unwrap_err().to_string();
+    assert!(error.contains(&damaged.to_string()), "{error}");
+    let listed = queue.list(&Filter::new(DEFAULT_TENANT)).await.unwrap().jobs;
+    let listed: Vec<_> = listed.iter().map(|job| (job.id, job.status)).collect();
+    assert_eq!(listed, [(good, State::Succeeded)]);
+}

@@ -61,6 +61,8 @@ pub(super) async fn schedule(queue: &TestQueue) {
     assert_eq!(count(&client, &fires).await, 0);
     assert_shown(queue, &odd.to_string(), "cron").await;
     assert_shown(queue, &unreadable.to_string(), "timezone").await;
+    assert_shown(queue, &orphan.to_string(), "definition").await;
+    assert_shown(queue, &huge.to_string(), "payload").await;
     other.batch_execute("rollback").await.unwrap();
 }
 
@@ -104,6 +106,12 @@ pub(super) async fn dispatch(queue: &TestQueue) {
     assert_eq!(outcomes(&dispatched)[of(odd.id)].0, "failed");
     assert_shown(queue, &odd.id.to_string(), "conditions").await;
     assert_shown(queue, &unreadable.to_string(), "cannot be dispatched").await;
+    assert!(!event(queue, huge).await.is_pending);
+    assert_eq!(
+        count(&client, "select count(*) from windlass.event_pending").await,
+        1,
+        "only the unreadable one"
+    );
     // Once it is fixed, it is dispatched and no longer shown.
     let fix = "with fixed as (update windlass.event set payload = '{}' where id = $1)
         update windlass.event_pending set retry_at = clock_timestamp() where event_id = $1";

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use tokio_postgres::Client;
+use windlass::keeper::Duty;
 use windlass::{NewJob, Queue, Settings};
 use windlass_testing::{TestQueue, eventually};
 
-use crate::support::{Held, count, worker};
+use crate::support::{Hand, Held, count, keeper, worker};
 
 /// Records the limit under which each statement of a worker runs: its claims and endings by `live`, its heartbeats by `job_workers`.
 const WATCH: &str = "create table public.seen (of_table text, action text, limit_ms integer);
@@ -52,4 +54,30 @@ async fn every_statement_of_a_worker_behind_a_pooler_has_a_limit_on_the_server()
     let (queue, client) = watched().await;
     let pooled = Queue::connect(Settings::new(queue.url()).unwrap().pooled()).await.unwrap();
     assert_eq!(unlimited(&pooled, &client).await, 0);
+}
+
+/// The keeper has the connections of its queue, which have no limit of their own.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_statement_of_a_keeper_has_a_limit_on_the_server() {
+    let (queue, client) = watched().await;
+    let watch = "create trigger see before delete on windlass.deferred for each row execute function public.see();
+        create trigger see before insert or delete on windlass.line for each row execute function public.see()";
+    client.batch_execute(watch).await.unwrap();
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    hand.enqueue("'held'").await;
+    hand.claim_one().await;
+    hand.miss_heartbeats().await;
+    hand.enqueue("'held', delay => '1 h'").await;
+    client.batch_execute("update windlass.deferred set due_at = now(); truncate public.seen").await.unwrap();
+    for (duty, seen) in
+        [(Duty::Promote, "of_table = 'deferred'"), (Duty::Reap, "of_table = 'live' and action = 'DELETE'")]
+    {
+        keeper(&queue).run_once(duty).await.unwrap();
+        assert!(
+            count(&client, &format!("select count(*) from public.seen where {seen}")).await > 0,
+            "{duty:?}"
+        );
+    }
+    assert_eq!(count(&client, "select count(*) from public.seen where limit_ms = 0").await, 0);
 }

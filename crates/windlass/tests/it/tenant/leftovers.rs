@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use tokio_postgres::Client;
-use windlass_testing::TestQueue;
+use windlass_testing::{TestQueue, eventually, until_waits_or_ends};
 
 use super::{mark, purge_until};
 use crate::support::{Hand, count, register};
@@ -104,6 +104,40 @@ async fn no_call_for_a_deleted_tenant_leaves_a_row() {
     }
     assert_eq!(naming(&client, gone).await, before);
     assert_eq!(before, Vec::<String>::new());
+}
+
+/// The same while the last step of the deletion is being committed: the call waits for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_call_during_the_last_step_of_a_deletion_leaves_a_row() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let calls = [
+        "select windlass.remember_request($1, 'key', 'x'::bytea)",
+        "select windlass.pull_register('name@' || $1::uuid, 'h', 'v', '{}', '{}', 60, '{}')",
+    ];
+    for (place, call) in calls.into_iter().enumerate() {
+        let tenant = queue.tenant(&format!("leaving-{place}")).await;
+        mark(&queue, tenant).await;
+        // Until its transaction is the one that deletes the tenant: before that, it waits for those of other databases.
+        let deleting = queue.client().await;
+        eventually("the tenant is deleted", async || {
+            deleting.batch_execute("begin").await.unwrap();
+            let step = "select done from windlass.purge_tenant($1, 100)";
+            let done: bool = deleting.query_one(step, &[&tenant]).await.unwrap().get(0);
+            if !done {
+                deleting.batch_execute("commit").await.unwrap();
+            }
+            done
+        })
+        .await;
+        let caller = queue.client().await;
+        let late = tokio::spawn(async move { caller.query(call, &[&tenant]).await });
+        until_waits_or_ends(&client, &late).await;
+        deleting.batch_execute("commit").await.unwrap();
+        let code = late.await.unwrap().err().map(|error| error.code().unwrap().code().to_owned());
+        assert_eq!(code.as_deref(), Some("WL003"), "{call}");
+        assert_eq!(naming(&client, tenant).await, ["audit"], "{call}");
+    }
 }
 
 /// Also that of a job of a pull worker: its lease stayed until it expired.

@@ -77,10 +77,10 @@ async fn a_tenant_sees_its_jobs_and_a_super_admin_the_worker_that_was_killed() {
     for (id, name) in [(acme_id, "acme"), (bcg_id, "bcg")] {
         chrome.until_text(&format!("#tenant-{id}"), name).await;
     }
-    chrome.until_text("main", "1 worker is not responding").await;
+    chrome.until_text("main", "1 worker is stale").await;
     chrome.go("/ui/workers").await;
     chrome.until_text("main .note", &format!("No heartbeat from {dead} for")).await;
-    assert_eq!(chrome.text("tbody tr:first-child .status").await, "Not responding");
+    assert_eq!(chrome.text("tbody tr:first-child .status").await, "Stale");
     assert_eq!(chrome.driver.find_all(thirtyfour::By::Css("tbody tr")).await.unwrap().len(), 3);
 
     // Once its lease has expired another worker runs its job; the page shows it without a reload.

@@ -88,11 +88,11 @@ async fn a_super_admin_finds_a_stale_worker_and_switches_tenants() {
     world.miss_heartbeats("host-7:4211:worker").await;
     let chrome = Chrome::open(&world.server.base).await;
     chrome.sign_in(&world.token(world.acme, Role::SuperAdmin).await).await;
-    chrome.go("/ui/overview").await;
-    chrome.until_text("main", "1 worker is not responding").await;
+    assert_eq!(chrome.path().await, "/ui/overview", "no tenant was chosen");
+    chrome.until_text("main", "1 worker is stale").await;
     chrome.go("/ui/workers").await;
     chrome.until_text("main .note", "No heartbeat from host-7:4211:worker for").await;
-    assert_eq!(chrome.text("tbody tr:first-child .status").await, "Not responding");
+    assert_eq!(chrome.text("tbody tr:first-child .status").await, "Stale");
     // The reaper releases its jobs and closes its row: it is still shown as missing.
     let reaped = "update windlass.job_workers set stopped_at = now(), ended = 'lost' where worker_id = 'host-7:4211:worker'";
     world.server.queue.client().await.batch_execute(reaped).await.unwrap();
@@ -109,6 +109,13 @@ async fn a_super_admin_finds_a_stale_worker_and_switches_tenants() {
     chrome.click(".tenant summary").await;
     chrome.click(&format!("button[value='{}']", world.globex)).await;
     chrome.until_text("#toasts", "Switched to Globex Archive").await;
+    chrome.go("/ui").await;
+    chrome.until("the jobs are shown", async || chrome.path().await == "/ui/jobs").await;
+    chrome.go("/ui/audit").await;
+    chrome.until_text(".head", "Globex Archive: actions, allowed and denied").await;
+    chrome.go("/ui/tokens").await;
+    chrome.until_text("main", "Tokens of the installation belong to no tenant").await;
+    chrome.go("/ui/jobs").await;
     chrome
         .until("one job exists", async || {
             chrome.text("tbody[data-rows]").await.matches("sync-dropbox").count() == 1

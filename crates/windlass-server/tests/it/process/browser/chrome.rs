@@ -9,7 +9,7 @@ use thirtyfour::ChromiumLikeCapabilities as _;
 use thirtyfour::prelude::{By, DesiredCapabilities, WebDriver, WebElement};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
-use windlass_testing::eventually;
+use windlass_testing::holds_in_time;
 
 use crate::support::plain_http;
 
@@ -60,7 +60,11 @@ impl Chrome {
         self.click("summary").await;
         self.fill("#token", token).await;
         self.click("details button").await;
-        self.until("a session exists", async || self.path().await.starts_with("/ui/jobs")).await;
+        self.until("a session exists", async || {
+            let path = self.path().await;
+            path.starts_with("/ui/jobs") || path == "/ui/overview"
+        })
+        .await;
     }
 
     /// Signs in with an address and a password, as a person does.
@@ -125,8 +129,11 @@ impl Chrome {
 
     /// Waits until the page shows it, or panics with what it shows instead.
     pub(crate) async fn until(&self, what: &str, condition: impl AsyncFnMut() -> bool) {
-        let description = format!("{what}, in the browser");
-        eventually(&description, condition).await;
+        if !holds_in_time(condition).await {
+            let focus = self.script("return document.activeElement?.cloneNode().outerHTML").await;
+            let (path, page) = (self.path().await, self.text("body").await);
+            panic!("not in the browser: {what}\n{path} has the focus on {focus} and shows:\n{page}");
+        }
     }
 
     pub(crate) async fn until_text(&self, css: &str, wanted: &str) {

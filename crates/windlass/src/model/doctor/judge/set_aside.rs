@@ -7,7 +7,9 @@ const MAX_TROUBLES: usize = 20;
 
 pub(super) fn judge(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
     for trouble in facts.troubles.iter().take(MAX_TROUBLES) {
-        let of = trouble.tenant_id.map(|tenant| format!(" of tenant {tenant}")).unwrap_or_default();
+        let of =
+            trouble.tenant_id.map(|tenant| tenant.to_string()).filter(|tenant| *tenant != trouble.subject);
+        let of = of.map(|tenant| format!(" of tenant {tenant}")).unwrap_or_default();
         let advice = match trouble.duty.as_str() {
             "definition" => "fix the field through the API, the web UI or `windlass.define`",
             "schedule" | "dispatch" => "change or delete the trigger",
@@ -20,14 +22,14 @@ pub(super) fn judge(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
             _ => "check the job; cancel or purge it if it cannot be fixed",
         };
         let found = format!("{} {}{of}: {}", trouble.duty, trouble.subject, trouble.reason);
-        findings.push(warning("set aside", found, advice));
+        findings.push(warning("skipped rows", found, advice));
     }
     match facts.troubles.len() {
-        0 => findings.push(fine("set aside", "nothing")),
+        0 => findings.push(fine("skipped rows", "none: the keeper can process every row")),
         all if all > MAX_TROUBLES => {
             let found = format!("{} more", all - MAX_TROUBLES);
             findings.push(warning(
-                "set aside",
+                "skipped rows",
                 found,
                 "`select * from windlass.troubles()` lists all of them",
             ));

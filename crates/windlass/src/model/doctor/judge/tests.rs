@@ -146,3 +146,25 @@ fn the_requirements_of_the_server_are_checked_first() {
     facts.server.notification_queue = 0.5;
     assert_eq!(worst(&facts, "notifications"), Severity::Warning);
 }
+
+#[test]
+fn advice_about_jobs_without_a_handler_names_the_tenant_option() {
+    for (jobs, words) in [(1, "1 job is queued for resize"), (4, "4 jobs are queued for resize")] {
+        let mut facts = healthy();
+        facts.stuck = vec![Stuck { kind: "unknown key".into(), name: "resize".into(), jobs, age_seconds: 0 }];
+        let found = judge(&facts).into_iter().find(|finding| finding.check == "stuck jobs").unwrap();
+        assert!(found.found.starts_with(words), "{found:?}");
+        assert!(found.advice.unwrap().contains("--definition resize --tenant TENANT"));
+    }
+}
+
+#[test]
+fn a_skipped_tenant_is_named_once() {
+    let id = uuid::Uuid::from_u128(7);
+    let mut facts = healthy();
+    let (duty, subject, reason) = ("purge_tenants".to_owned(), id.to_string(), "held".to_owned());
+    facts.troubles =
+        vec![crate::model::record::Trouble { duty, tenant_id: Some(id), subject, reason, since: None }];
+    let found = judge(&facts).into_iter().find(|finding| finding.check == "skipped rows").unwrap();
+    assert_eq!(found.found.matches(&id.to_string()).count(), 1, "{found:?}");
+}

@@ -21,6 +21,29 @@ begin
 end
 $$;
 
+-- Exclusive lock for work that can be left out. Returns false if another transaction holds it, at once or after a tenth
+-- of a second.
+create or replace function windlass.try_lock_gate(for_id uuid, for_purpose text, waits boolean) returns boolean
+language plpgsql
+as $$
+begin
+  perform from windlass.gate g where g.of_id = for_id and g.purpose = for_purpose for update skip locked;
+  return found or waits and windlass.lock_gate_in_time(for_id, for_purpose);
+end
+$$;
+
+create or replace function windlass.lock_gate_in_time(for_id uuid, for_purpose text) returns boolean
+language plpgsql
+set lock_timeout = '100ms'
+as $$
+begin
+  perform windlass.lock_gate(for_id, for_purpose);
+  return true;
+exception when lock_not_available or deadlock_detected then
+  return false;
+end
+$$;
+
 -- Shared lock, which conflicts with lock_gate.
 create or replace function windlass.share_gate(for_id uuid, for_purpose text) returns void
 language plpgsql

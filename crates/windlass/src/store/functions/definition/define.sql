@@ -58,6 +58,8 @@ declare
   after jsonb;
   its_id uuid;
 begin
+  -- Locked first: a change that is being committed is not part of this one.
+  perform from windlass.job_definitions d where d.key = definition ->> 'key' for update;
   select windlass.shown_definition(d.id) into before from windlass.job_definitions d where d.key = definition ->> 'key';
   its_id := windlass.write_definition(definition);
   after := windlass.shown_definition(its_id);

@@ -1,6 +1,6 @@
 -- Cancels a job for a caller, like cancel_unaudited, with a row of the audit trail in the same transaction. A call that
--- changes nothing (finished, missing) writes no row. The server, the admin and operators name the actor; all others
--- call `cancel`.
+-- changes nothing (requested before, finished, missing) writes no row. The server, the admin and operators name the
+-- actor; all others call `cancel`.
 create or replace function windlass.cancel_as(
   tenant uuid, job uuid, by_actor text, by_role text, from_address text, request_id text) returns text
 language plpgsql security definer
@@ -18,9 +18,14 @@ begin
     perform windlass.write_audit(tenant, by_actor, by_role, from_address, request_id, 'job.cancel', job::text, 'done',
       before, windlass.recorded_job(tenant, job));
   end if;
-  return answer;
+  return windlass.cancel_answer(answer);
 end
 $$;
+
+-- What a caller learns: a second request is answered like the first.
+create or replace function windlass.cancel_answer(answer text) returns text
+language sql immutable
+return case answer when 'requested_before' then 'requested' else answer end;
 
 -- The same for an operator or an application that uses SQL; the actor is the login.
 create or replace function windlass.cancel(tenant uuid, job uuid) returns text
@@ -58,6 +63,7 @@ begin
     if answer in ('canceled', 'requested') then
       changed := changed || id;
     end if;
+    answer := windlass.cancel_answer(answer);
     return next;
   end loop;
   if changed <> '{}' then

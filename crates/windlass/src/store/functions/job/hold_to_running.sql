@@ -7,6 +7,8 @@
 -- The room goes to lanes in the given order. If it is too small for all of them, a lane gets only as much as it has jobs
 -- that this claim can lock: a lane that is empty, or whose jobs an open transaction of its tenant has locked, must not
 -- use up the room of the others. These rows stay locked, so the claim finds them.
+-- A claim that stays open holds its limits, and the others wait for it, but only a tenth of a second in all: then they
+-- take nothing under a locked limit, and the jobs of other lanes.
 -- Lock order: gates by id; before any row of the line.
 create or replace function windlass.hold_to_running(lanes integer[], after_seqs bigint[], counts integer[]) returns integer[]
 language plpgsql
@@ -14,7 +16,9 @@ as $$
 #variable_conflict use_column
 declare
   limited uuid[];
-  room bigint[];
+  its_id uuid;
+  room bigint[] := '{}';
+  has_waited boolean := false;
   one record;
 begin
   limited := array(
@@ -27,9 +31,15 @@ begin
   if limited = '{}' then
     return counts;
   end if;
-  perform windlass.lock_gate(l.id, 'running') from unnest(limited) l (id);
-  perform windlass.mark_running(l.id) from unnest(limited) l (id);
-  room := array(select windlass.room_to_run(l.id) from unnest(limited) with ordinality l (id, ord) order by l.ord);
+  foreach its_id in array limited loop
+    if windlass.try_lock_gate(its_id, 'running', not has_waited) then
+      perform windlass.mark_running(its_id);
+      room := array_append(room, windlass.room_to_run(its_id));
+    else
+      has_waited := true;
+      room := array_append(room, 0::bigint);
+    end if;
+  end loop;
   for one in
     select w.ord, w.lane, w.after_seq, l.definition, l.tenant,
            sum(w.n) over (partition by l.definition order by w.ord desc) - w.n as later_of_definition,

@@ -128,22 +128,27 @@ begin
 end
 $$;
 
--- The same for an operator, with a row in the audit trail. At most 1000 jobs, so that the row names each of them. `filter`: how the
--- caller found them.
+-- The same for an operator, with a row in the audit trail. At most 1000 jobs, so that the row names each that was
+-- deleted. `filter`: how the caller found them.
 drop function if exists windlass.purge(uuid, uuid[], boolean); -- of earlier builds
 create or replace function windlass.purge(tenant uuid, jobs uuid[], keep_promises boolean default false, filter jsonb default null)
 returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
+#variable_conflict use_column
 declare
   purged integer;
+  found uuid[];
 begin
   perform windlass.refuse_many(jobs, filter);
+  found := array(select b.id from windlass.job b where b.tenant_id = tenant and b.id = any (jobs) order by b.id);
   purged := windlass.purge_unaudited(tenant, jobs, keep_promises);
   if purged > 0 then
     perform windlass.record_act(tenant, 'job.delete_many', format('%s jobs', cardinality(jobs)), null,
-      jsonb_build_object('filter', coalesce(filter, '{}'), 'changed', purged, 'ids', to_jsonb(jobs)));
+      jsonb_build_object('filter', coalesce(filter, '{}'), 'changed', purged, 'ids',
+        to_jsonb(array(select f.id from unnest(found) f (id)
+          where not exists (select from windlass.job b where b.tenant_id = tenant and b.id = f.id)))));
   end if;
   return purged;
 end

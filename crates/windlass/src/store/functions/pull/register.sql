@@ -23,9 +23,7 @@ begin
     perform windlass.refuse_array(case when windlass.is_list(queues) then 'definition_keys' else 'queues' end);
   end if;
   if $1 ~ '@[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then
-    if not exists (select from windlass.tenants t where t.id = right($1, 36)::uuid) then
-      raise exception 'tenant % not found', right($1, 36) using errcode = 'WL003', detail = right($1, 36); -- the row would stay
-    end if;
+    perform windlass.need_tenant(right($1, 36)::uuid); -- the row would stay
   end if;
   if $1 ~ '@[0-9a-f-]{36}$' and not exists (select from windlass.job_workers w where w.worker_id = $1 and w.stopped_at is null)
       and (select count(*) from (select from windlass.job_workers w

@@ -10,8 +10,8 @@ declare
   known record;
 begin
   perform windlass.tenant_for(for_tenant);
-  if for_tenant <> '00000000-0000-0000-0000-000000000000' and not exists (select from windlass.tenants t where t.id = for_tenant) then
-    raise exception 'tenant % not found', for_tenant using errcode = 'WL003', detail = for_tenant::text; -- the row would stay
+  if for_tenant <> '00000000-0000-0000-0000-000000000000' then
+    perform windlass.need_tenant(for_tenant); -- the row would stay
   end if;
   loop
     insert into windlass.request_keys (tenant_id, request_key, fingerprint) values (for_tenant, with_key, with_fingerprint)
