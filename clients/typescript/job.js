@@ -61,7 +61,7 @@ export class Job {
     return sent;
   }
 
-  /** Sends what is left before the attempt ends: afterwards it would be too late, also for a heartbeat under way. */
+  /** Sends what is left before the attempt ends: afterwards it would be too late, also for a heartbeat in progress. */
   async flush() {
     await this.#sending;
     if (this.hasUnsent) await this.beat();

@@ -90,7 +90,7 @@ class Job(Generic[Payload]):
             self._send()
 
     def _flush(self) -> None:
-        """Sends what is left before the attempt ends: afterwards it would be too late, also for a heartbeat under way."""
+        """Sends what is left before the attempt ends: afterwards it would be too late, also for a heartbeat in progress."""
         with self._sending:
             if self._has_unsent():
                 self._send()

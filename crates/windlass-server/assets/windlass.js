@@ -1,5 +1,5 @@
-// windlass: the page without this script is complete but still. The script makes it live, quick to the keyboard and kind.
-// It holds no data of its own: every change is the server's page, fetched again and laid over the one on screen.
+// windlass: every page works without this script. It adds live updates, keyboard shortcuts and confirmations.
+// It has no data of its own: to update, it fetches the page again and merges it into the one on screen.
 (() => {
   "use strict";
   const $ = (selector, root = document) => root.querySelector(selector);
@@ -7,7 +7,7 @@
   const root = document.documentElement;
   root.dataset.script = "";
 
-  // Times: relative, in the reader's zone on hover, kept fresh against the server's clock.
+  // Times: relative, in the reader's time zone on hover, updated with the server's clock.
   const skew = () => Number($("meta[name=windlass-now]")?.content || Date.now()) - loadedAt;
   const loadedAt = Date.now();
   let offset = skew();
@@ -28,7 +28,7 @@
       return rest && whole < 10 ? `${whole} ${name} ${rest} ${lesser}` : `${whole} ${name}`;
     }
   }
-  // What is past is told in one unit, as the server does.
+  // Past times are shown in one unit, as the server does.
   function coarse(seconds) {
     const whole = [86400, 3600, 60, 1].find((size) => seconds >= size) ?? 1;
     return span(Math.floor(seconds / whole) * whole);
@@ -52,7 +52,7 @@
   }
   setInterval(tellTimes, 1000);
 
-  // Laying a fetched page over this one: what has an id keeps its place, what the reader holds is left alone.
+  // Merges a fetched page into this one: elements with an id are kept, and what the reader is editing is not changed.
   function morph(old, fresh) {
     if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName) return old.replaceWith(fresh);
     if (old.nodeType !== Node.ELEMENT_NODE) {
@@ -74,7 +74,7 @@
     }
     if (old.matches("input, textarea, select")) return;
     const known = new Map([...old.children].filter((child) => child.id).map((child) => [child.id, child]));
-    // What is gone is removed first: a row that stays is then not moved, which would take the focus from it.
+    // Removed elements go first: a row that stays is then not moved, which would take the focus from it.
     const stays = new Set([...fresh.children].map((child) => child.id));
     for (const [id, child] of known) if (!stays.has(id) && !("keep" in child.dataset)) child.remove();
     let at = old.firstChild;
@@ -100,7 +100,7 @@
     }
   }
 
-  // New rows wait behind a pill while the reader has scrolled down or holds a selection.
+  // While the reader has scrolled down or selected rows, new rows are not shown but counted on a button.
   let waiting = null;
   function hold(fresh) {
     const rows = $("tbody[data-rows]");
@@ -120,7 +120,7 @@
     if (response.redirected) return location.reload();
     if (!response.ok) throw new Error(`status ${response.status}`);
     const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
-    // Another tab looks at another tenant now: this page, its bar included, is drawn again or not at all.
+    // Another tab has selected another tenant: this page is loaded again as a whole, or not updated.
     const tenant = (page) => $("input[name=acting_for]", page)?.value;
     if (tenant(document) !== tenant(fresh)) return location.reload();
     const now = $("meta[name=windlass-now]", fresh);
@@ -144,7 +144,7 @@
     tellTimes();
   }
 
-  // Live: one stream says that something changed; the page is then fetched, never more often than `gap` allows.
+  // Live updates: one stream reports changes; the page is then fetched, at most once per `gap`.
   const sign = $("#live-sign");
   const gap = 900;
   let source, due, busy = false, again = false, last = 0, wasLost = false;
@@ -165,7 +165,7 @@
       await refresh();
       last = Date.now();
     } catch {
-      // The stream tells of a lost connection; the next change fetches again.
+      // The stream reports a lost connection; the next change fetches again.
     }
     busy = false;
     if (again) soon();
@@ -208,7 +208,7 @@
   document.addEventListener("visibilitychange", () => { if (!document.hidden && again) soon(); });
   $("#pill button")?.addEventListener("click", () => { window.scrollTo({ top: 0 }); refresh(true); });
 
-  // Words for the eye and for the ear.
+  // Toasts and screen-reader announcements.
   const say = (words) => { const aloud = $("#aloud"); if (aloud) aloud.textContent = words; };
   function tell(words, role = "succeeded") {
     const toast = document.createElement("div");
@@ -264,7 +264,7 @@
       const verb = button.dataset.verb;
       button.textContent = `${verb} ${count === 1 ? "1 job" : `${about} jobs`}`;
       button.dataset.confirm = `${verb} ${count === 1 ? "1 job" : `${about} jobs`}?`;
-      // An act that none of the selected jobs offers would change nothing.
+      // An action that applies to none of the selected jobs is disabled.
       const act = button.dataset.for;
       const fits = (tick) => $(`button[name=${act}]`, tick.closest("tr"));
       button.hidden = Boolean(act) && !all && !chosen.some(fits);
@@ -293,7 +293,7 @@
     if (event.target.matches("[data-column]")) chooseColumns(true);
   });
 
-  // Columns the reader does not want, remembered per table.
+  // Hidden columns, stored per table.
   function chooseColumns(isChange) {
     for (const table of $$("table[data-columns]")) {
       const name = `windlass-columns-${table.dataset.columns}`;
@@ -309,7 +309,7 @@
     }
   }
 
-  // Acts that change much ask once, and name what they touch.
+  // Confirmation dialogs, which name what will change.
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button, a");
     if (!button) return;
@@ -331,11 +331,11 @@
       dialog.showModal();
     }
   });
-  // A page that takes its time says so; one that comes at once does not flicker.
+  // Loading indicator, shown only after a delay so that fast pages do not flicker.
   addEventListener("beforeunload", () => { setTimeout(() => { root.dataset.loading = ""; }, 150); });
   document.addEventListener("submit", (event) => {
     event.submitter?.setAttribute("aria-busy", "true");
-    // A second press while the first is on its way would do the thing twice.
+    // A second press during the request would repeat the action.
     setTimeout(() => $$("button:not([type=button])", event.target).forEach((button) => { button.disabled = true; }));
     setTimeout(() => $$("button:disabled", event.target).forEach((button) => { button.disabled = false; }), 4000);
   });
@@ -346,7 +346,7 @@
     document.cookie = `windlass_theme=${root.dataset.theme}; path=/ui; max-age=31536000; samesite=lax${secure}`;
   }
 
-  // The log of a running job: text nodes only, bounded, following while the reader is at the end.
+  // The log of a running job: text nodes only, limited in length, scrolled with while the reader is at the end.
   const tails = new Map();
   function wakeTail(panel) {
     const pre = $("pre", panel);
@@ -386,7 +386,7 @@
       for (const item of $$(`#${event.target.dataset.narrows} .item`)) item.hidden = !item.textContent.toLowerCase().includes(wanted);
     }
   });
-  // The switcher's list is the server's: there may be ten thousand tenants. Only the last answer counts.
+  // The server searches the tenants, of which there may be ten thousand. Only the last response counts.
   let looks = 0, lookDue;
   function lookFor(input) {
     const list = $("#tenant-list");
@@ -483,12 +483,12 @@
   document.addEventListener("click", (event) => {
     for (const open of $$("details.more[open]")) if (!open.contains(event.target)) open.open = false;
   });
-  // The end of a panel has its button, so all of it comes into view. The event does not bubble.
+  // The button is at the end of a panel, so scroll all of it into view. The event does not bubble.
   document.addEventListener("toggle", (event) => {
     if (event.target.open && event.target.matches("details.more")) $(".panel", event.target)?.scrollIntoView({ block: "nearest" });
   }, true);
 
-  // A page the browser keeps for "back" must not keep its connections: a host has only a few.
+  // A page in the browser's back-forward cache must close its connections: a host has only a few.
   addEventListener("pagehide", () => {
     source?.close();
     for (const stream of tails.values()) stream.close();

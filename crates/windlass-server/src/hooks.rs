@@ -41,7 +41,7 @@ struct Entry {
 
 /// Untagged also so that the error for a value of the wrong type does not print the value.
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "must be a text or a list of texts")]
+#[serde(untagged, expecting = "must be a string or a list of strings")]
 enum Secrets {
     One(Secret),
     Several(Vec<Secret>),
@@ -174,8 +174,8 @@ mod tests {
             (hook("secrets = [\"hunter2\"]"), "hooks.dropbox: a secret must have at least 16 bytes"),
             (hook("secret_file = \"missing\""), "hooks.dropbox: cannot read secret_file /nowhere/missing"),
             (hook(&format!("secrets = [\"{secret}\"]")).replace("a.b", "a b"), "hooks.dropbox: event: "),
-            (hook("secrets = 7"), "hooks.dropbox.secrets: must be a text or a list of texts"),
-            (hook(&format!("secrets = {{ first = \"{secret}\" }}")), "must be a text or a list of texts"),
+            (hook("secrets = 7"), "hooks.dropbox.secrets: must be a string or a list of strings"),
+            (hook(&format!("secrets = {{ first = \"{secret}\" }}")), "must be a string or a list of strings"),
             (hook(&format!("colour = \"{secret}\"")), "hooks.dropbox.colour: unknown field"),
             ("[hooks.\"a b\"]\ntenant = 1".to_owned(), "tenant: must be a UUID"),
         ] {

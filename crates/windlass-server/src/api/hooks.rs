@@ -70,7 +70,8 @@ async fn accept(app: &App, name: &str, raw: Raw) -> Result<Response, Problem> {
         request_id,
         ..Caller::new(Who::Hook { name: name.to_owned() }, Role::Operator)
     };
-    app.rates().check(&caller, app.options().requests_per_minute, None)?;
+    let of_tenant = app.authenticator().tenant_rate(hook.tenant).await?;
+    app.rates().check(&caller, app.options().requests_per_minute, of_tenant)?;
     let payload = payload(&raw.bytes, app.options().max_body_bytes)?;
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
     if acting.now().await?.duration_since(sent_at).abs() > TOLERANCE {

@@ -58,8 +58,8 @@ pub(crate) struct RetentionProgressShown {
     reached: Option<String>,
     /// How far deletion is behind, in seconds.
     behind_seconds: Option<i64>,
-    /// Jobs deleted so far.
-    purged: i64,
+    /// Jobs deleted so far. Null for the rule of a definition, which applies to all tenants, unless a super-admin reads it.
+    purged: Option<i64>,
     #[schema(format = DateTime)]
     looked_at: Option<String>,
 }

@@ -7,6 +7,26 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+/// What a change of a job returns.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "the value is the library's own")]
+pub(crate) enum ChangedJob {
+    /// For a credential with `jobs:read`.
+    Readable(Job),
+    /// For any other.
+    Written(WrittenJob),
+}
+
+/// The job after a change, for a credential without `jobs:read`.
+#[derive(Serialize, serde::Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WrittenJob {
+    id: Uuid,
+    #[schema(example = "canceled")]
+    status: String,
+}
+
 /// A job with its current status.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Job {

@@ -13,7 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 use windlass::schedule::{Cron, NewTrigger, Trigger, TriggerType};
 
-use crate::auth::Caller;
+use crate::auth::{Caller, Permission};
 use crate::http::{
     App, Body, Id, IdempotencyKey, Problem, Query, expected_version, page_limit, page_offset, replay,
     store_response,
@@ -77,7 +77,7 @@ pub(crate) async fn create(
     let trigger = acting.create_trigger(&new).await?;
     store_response(&acting, &key, StatusCode::CREATED, &shown(&trigger)).await?;
     acting.commit().await?;
-    let mut response = respond(StatusCode::CREATED, &trigger);
+    let mut response = respond(StatusCode::CREATED, shown(&trigger), &trigger);
     if let Ok(place) = HeaderValue::from_str(&format!("/api/v1/jobs/triggers/{}", trigger.id)) {
         response.headers_mut().insert(header::LOCATION, place);
     }
@@ -91,16 +91,19 @@ pub(crate) async fn read(State(app): State<App>, caller: Caller, Id(id): Id) -> 
     let looking = app.queue().look(caller.reach()).await?;
     let trigger = looking.trigger(id).await?;
     looking.end().await?;
-    trigger.map(|trigger| respond(StatusCode::OK, &trigger)).ok_or_else(|| Problem::not_found("trigger"))
+    trigger
+        .map(|trigger| respond(StatusCode::OK, shown(&trigger), &trigger))
+        .ok_or_else(|| Problem::not_found("trigger"))
 }
 
 /// Change a trigger
 ///
 /// The given fields replace the current ones; null resets a field to its default. The previous version does not fire any more.
 /// With `If-Match`, only if the generation has not changed; otherwise the response is 412.
+/// A credential without `triggers:read` receives only the id and the generation.
 #[utoipa::path(patch, path = "/api/v1/jobs/triggers/{trigger_id}", tag = "triggers", request_body = schema::TriggerFields,
     params(("trigger_id" = Uuid, Path), ("If-Match" = Option<String>, Header, description = "The expected generation")),
-    responses((status = 200, body = schema::Trigger, headers(("ETag" = String, description = "The generation of the trigger"))),
+    responses((status = 200, body = schema::ChangedTrigger, headers(("ETag" = String, description = "The generation of the trigger"))),
               (status = 412, description = "The trigger has changed")))]
 pub(crate) async fn change(
     State(app): State<App>,
@@ -116,7 +119,12 @@ pub(crate) async fn change(
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
     let trigger = acting.update_trigger(id, seen, &body.value).await?;
     acting.commit().await?;
-    Ok(respond(StatusCode::OK, &trigger))
+    let content = if caller.may(Permission::ReadTriggers) {
+        shown(&trigger)
+    } else {
+        json!({"id": trigger.id, "generation": trigger.generation})
+    };
+    Ok(respond(StatusCode::OK, content, &trigger))
 }
 
 /// Delete a trigger
@@ -151,8 +159,8 @@ fn shown(trigger: &Trigger) -> Value {
     value
 }
 
-fn respond(status: StatusCode, trigger: &Trigger) -> Response {
-    let mut response = (status, Json(shown(trigger))).into_response();
+fn respond(status: StatusCode, content: Value, trigger: &Trigger) -> Response {
+    let mut response = (status, Json(content)).into_response();
     if let Ok(tag) = HeaderValue::from_str(&format!("\"{}\"", trigger.generation)) {
         response.headers_mut().insert(header::ETAG, tag);
     }

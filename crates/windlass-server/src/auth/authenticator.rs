@@ -168,6 +168,11 @@ impl Authenticator {
         Ok(self.tenant(id).await?.is_some())
     }
 
+    /// How many requests all credentials of the tenant may send.
+    pub(crate) async fn tenant_rate(&self, id: Uuid) -> Result<Option<u32>, Problem> {
+        Ok(self.tenant(id).await?.and_then(|tenant| tenant.requests_per_minute?.try_into().ok()))
+    }
+
     pub(crate) async fn tenant_slug(&self, id: Uuid) -> Result<Option<String>, Problem> {
         Ok(self.tenant(id).await?.map(|tenant| tenant.slug))
     }

@@ -189,6 +189,7 @@ mod tests {
     #[test]
     fn exit_codes_are_unique() {
         let mut codes: Vec<u8> = Exit::ALL.iter().map(|exit| exit.code()).collect();
+        codes.sort_unstable();
         codes.dedup();
         assert_eq!(codes.len(), Exit::ALL.len());
     }

@@ -19,7 +19,7 @@ use super::print;
     windlass migrate --print-sql --from 18 > upgrade.sql\n  \
     windlass migrate --print-sql roles --login app | psql    # as an administrator, if app may not create roles")]
 pub struct Migrate {
-    /// Change nothing; say what there is to do, with exit code 1 if there is anything
+    /// Report pending changes without applying them, with exit code 1 if there is anything
     #[arg(long, conflicts_with = "print_sql")]
     check: bool,
     /// Print the SQL for an empty database and change nothing; `roles` prints only the part that needs an administrator

@@ -264,7 +264,7 @@ impl View {
         };
         if let Some(bar) = &self.bar {
             bar.set_message(format!(
-                "{} jobs · {} succeeded · {} not succeeded · {} {} {outcome}",
+                "{} jobs · {} succeeded · {} other outcomes · {} {} {outcome}",
                 worker.held_jobs(),
                 self.succeeded,
                 self.other,

@@ -108,7 +108,8 @@ pub(crate) async fn guard(State(route): State<Guarded>, request: Request, next: 
         Err(denied) => denied,
     };
     let is_page = route.audience == Audience::People;
-    if let Some(page) = problem.solved_at.filter(|_| is_page) {
+    // A page that a person cannot open leads to the one where they can continue. A form that they may not send is denied.
+    if let Some(page) = problem.solved_at.filter(|_| is_page && parts.method.is_safe()) {
         return Redirect::to(page).into_response();
     }
     match problem.kind {

@@ -60,7 +60,7 @@ impl Unsent {
         if self.budget.hold_for(caller).has_room() {
             return Ok(());
         }
-        let detail = "too many responses wait until they are received; read them, or close their connections";
+        let detail = "too many responses have not been read; read them, or close their connections";
         Err(Problem::of(ProblemKind::TooManyRequests, detail).retry_after(RETRY_AFTER))
     }
 

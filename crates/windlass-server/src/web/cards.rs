@@ -116,7 +116,7 @@ pub(crate) fn cards(summary: &Summary, facts: &Facts, href: impl Fn(State) -> St
         name: "Queue time (p95)",
         shape: "clock",
         value: facts.p95_wait.map_or_else(|| "–".to_owned(), span),
-        beside: "ready to started".to_owned(),
+        beside: "from ready to start".to_owned(),
         tone: match facts.p95_wait {
             None => "calm",
             Some(wait) if wait > SLOW => "slow",

@@ -124,7 +124,7 @@ async fn accepted(
     let response = || back("/ui/jobs", "succeeded", words);
     match (posted.get("do"), reader) {
         (Some("accept"), Some(Reader { who, user: Some(_), .. })) if *who != invited.email => {
-            let detail = "the invitation is for another e-mail address than that of your account: sign out, and accept it with the account of that address";
+            let detail = "the invitation is for a different email address: sign out, and sign in with the account of that address";
             Err(Problem::of(ProblemKind::Conflict, detail))
         }
         (Some("accept"), Some(Reader { user: Some(user), hash, .. })) => {

@@ -21,7 +21,8 @@ use super::posted::Posted;
 use super::query::instant;
 use super::schema_form::{Field, FieldView, Raw, draw, fields, raw_of, read};
 use super::viewer::Viewer;
-use crate::http::{App, Problem};
+use crate::auth::Permission;
+use crate::http::{App, Problem, ProblemKind};
 use crate::plain::json_fault;
 
 #[derive(Template)]
@@ -83,6 +84,9 @@ pub(crate) async fn form(
     let looking = app.queue().look(viewer.caller.reach()).await?;
     let mut draft = Draft { definition: wanted.definition.unwrap_or_default(), ..Draft::default() };
     if let Some(id) = wanted.from {
+        if !viewer.may(Permission::ReadJobs) {
+            return Err(Problem::of(ProblemKind::Forbidden, Permission::ReadJobs.required()).into());
+        }
         let job = looking.job(viewer.caller.tenant(), id).await?.ok_or_else(|| Problem::not_found("job"))?;
         draft.definition = job.definition_key;
         draft.payload = Some(job.payload);

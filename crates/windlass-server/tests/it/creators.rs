@@ -256,3 +256,44 @@ async fn an_expired_token_is_not_rotated() {
         admin.post(&path, &body).await.problem(409, "conflict");
     }
 }
+
+/// the person may become an administrator again. What somebody else created with their session must not come back with it.
+#[tokio::test]
+async fn a_link_of_a_creator_who_lost_access_stays_invalid_when_they_get_it_again() {
+    let server = TestServer::start().await;
+    let tenant = server.queue.tenant("a").await;
+    server.member(tenant, "boss@example.com", "tenant_admin").await;
+    let stranger = server.anonymous().with("sec-fetch-site", "same-origin");
+    for (how, creator, path) in creators(&server, tenant).await.into_iter().skip(1) {
+        let invitation = invite(&creator, &format!("{how}-new@example.com")).await;
+        let reset = path_of(&creator.post(RESETS, &json!({"email": "boss@example.com"})).await.expect(201));
+        end(&server, tenant, (how, &path)).await;
+        match how {
+            "demoted" => {
+                let root = server.admin.with("x-tenant-id", tenant);
+                root.patch(&path, &json!({"role": "tenant_admin"})).await.expect(200);
+            }
+            _ => {
+                server.member(tenant, &format!("{how}@example.com"), "tenant_admin").await;
+            }
+        }
+        assert_eq!(create(&server, &invitation).await.status, 404, "{how}");
+        let used = stranger.form(&reset, &[("new_password", "a password of the attacker")]).await;
+        assert_eq!(used.status, 404, "{how}");
+    }
+}
+
+/// the response depends on who has an account.
+#[tokio::test]
+async fn guesses_of_accounts_by_password_resets_are_limited() {
+    let server = TestServer::start().await;
+    let tenant = server.queue.tenant("a").await;
+    let admin = server.client(tenant, Role::TenantAdmin).await;
+    let mut refused = 0;
+    for number in 0..40 {
+        let guess = json!({"email": format!("guess-{number}@example.com")});
+        let answer = admin.post(RESETS, &guess).await;
+        refused += usize::from(answer.status == 429);
+    }
+    assert!(refused > 0, "40 guesses were answered");
+}

@@ -137,3 +137,25 @@ async fn a_refused_form_is_recorded_with_its_person() {
         assert!(!row.contains(&"a".repeat(43)), "the secret of the link is not recorded");
     }
 }
+
+/// the page leads to the choice of a tenant, and the form is denied.
+#[tokio::test]
+async fn a_form_of_a_removed_member_is_denied_and_recorded() {
+    let server = TestServer::start().await;
+    let tenant = server.queue.tenant("left").await;
+    let person = server.member(tenant, "dave@example.com", "operator").await;
+    let browser = server.browser("dave@example.com").await;
+    server
+        .admin
+        .with("x-tenant-id", tenant)
+        .delete(&format!("/api/v1/admin/members/{person}"))
+        .await
+        .expect(200);
+    let fields = [("act", "delete"), ("acting_for", &tenant.to_string())];
+    assert_eq!(browser.form("/ui/jobs/act", &fields).await.status, 403);
+    let denied = "select count(*) from windlass.audit where outcome = 'denied' and target = 'POST /ui/jobs/act' and actor = $1";
+    let client = server.queue.client().await;
+    let denied: i64 = client.query_one(denied, &[&format!("user:{person}")]).await.unwrap().get(0);
+    assert_eq!(denied, 1);
+    assert_eq!(browser.get("/ui/jobs").await.status, 303);
+}

@@ -338,3 +338,48 @@ async fn the_command_line_grants_no_more_than_its_token_allows() {
     let made = shown["tokens"].as_array().unwrap().iter().filter(|token| token["role"] == "super_admin");
     assert_eq!(made.count(), 2, "the server's own and the one above");
 }
+
+/// what a route changes, it shows only to those who may read it.
+#[tokio::test]
+async fn a_token_that_may_only_write_reads_nothing() {
+    let server = TestServer::start().await;
+    server.admin.post("/api/v1/admin/jobs/definitions", &json!({"key": "a"})).await.expect(201);
+    let tenant = windlass::DEFAULT_TENANT;
+    let payload = json!({"definition_key": "a", "payload": {"customer": "private"}});
+    let job =
+        server.admin.post("/api/v1/jobs", &payload).await.expect(201)["id"].as_str().unwrap().to_owned();
+    let writer = server.scoped_client(tenant, Role::Operator, Some(&["jobs:write"])).await;
+    for verb in ["cancel", "retry"] {
+        let shown = writer.post(&format!("/api/v1/jobs/{job}/{verb}"), &json!({})).await.expect(200);
+        assert_eq!(shown.as_object().unwrap().keys().collect::<Vec<_>>(), ["id", "status"], "{verb}");
+    }
+    let copy = writer.get(&format!("/ui/jobs/new?from={job}")).await;
+    assert!(copy.status == 403 && !copy.text.contains("private"), "{}", copy.text);
+
+    let trigger = json!({"label": "l", "trigger_type": "event", "event_name": "x.y", "definition_key": "a",
+        "payload_template": {"customer": "private"}});
+    let made = server.admin.post("/api/v1/jobs/triggers", &trigger).await.expect(201);
+    let path = format!("/api/v1/jobs/triggers/{}", made["id"].as_str().unwrap());
+    let writer = server.scoped_client(tenant, Role::Operator, Some(&["triggers:write"])).await;
+    let shown = writer.patch(&path, &json!({})).await.expect(200);
+    assert_eq!(shown.as_object().unwrap().keys().collect::<Vec<_>>(), ["generation", "id"]);
+}
+
+/// the list of tenants needs the permission, not only the role.
+#[tokio::test]
+async fn a_super_admins_token_without_the_scope_sees_no_tenants() {
+    let server = TestServer::start().await;
+    let tenant = server.queue.tenant("hidden-tenant").await;
+    for scopes in [&[][..], &["jobs:read"]] {
+        let client = server.scoped_client(windlass::DEFAULT_TENANT, Role::SuperAdmin, Some(scopes)).await;
+        let token = client.token.clone().unwrap();
+        let signed_in = server.anonymous().with("sec-fetch-site", "same-origin");
+        let answer = signed_in.form("/ui/sign-in", &[("token", token.as_str())]).await;
+        let cookie = answer.headers["set-cookie"].to_str().unwrap().to_owned();
+        let browser = server.cookie_browser(&cookie);
+        let page = browser.get("/ui/account").await;
+        assert!(!page.text.contains(&tenant.to_string()), "{}", page.text);
+        let chosen = browser.form("/ui/tenant", &[("tenant", &tenant.to_string())]).await;
+        assert_eq!(chosen.status, 403);
+    }
+}

@@ -164,3 +164,17 @@ async fn no_idempotency_key_replaces_a_message_id() {
     keyed.post("/api/v1/events", &event).await.problem(400, "bad-request");
     Message::new("m-1", SignedDuration::ZERO, SECRET).send(&server).await.expect(201);
 }
+
+/// the limit of a tenant is that of all its credentials.
+#[tokio::test]
+async fn the_request_rate_of_a_tenant_applies_to_its_hooks() {
+    let server = server().await;
+    let limit = json!({"requests_per_minute": 1});
+    server.admin.patch(&format!("/api/v1/admin/tenants/{DEFAULT_TENANT}"), &limit).await.expect(200);
+    let mut statuses = Vec::new();
+    for number in 0..3 {
+        let message = Message::new(&format!("m{number}"), SignedDuration::ZERO, SECRET);
+        statuses.push(message.send(&server).await.status.as_u16());
+    }
+    assert_eq!(statuses, [201, 429, 429]);
+}

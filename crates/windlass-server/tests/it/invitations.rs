@@ -153,7 +153,7 @@ async fn an_account_that_exists_signs_in_to_accept_and_no_other_can() {
     assert!(eve.get(&link).await.expect_text(200).contains("This invitation is for"));
     let other = eve.form(&link, &[("do", "accept")]).await;
     assert_eq!(other.status, 409, "{}", other.text);
-    assert!(other.text.contains("is for another e-mail address"), "{}", other.text);
+    assert!(other.text.contains("is for a different email address"), "{}", other.text);
     for act in ["sign-in", "create"] {
         let fields = [("do", act), ("password", PASSWORD)];
         assert_eq!(eve.form(&link, &fields).await.status, 422, "{act} as another person");

@@ -24,7 +24,7 @@ use windlass_testing::{TestQueue, eventually};
 use crate::support::{Client, TestServer};
 use worst::{Call, Loud};
 
-/// Requests that the loud tenant has under way at a time: more than the server has connections to its database, several times.
+/// Requests that the loud tenant has in progress at a time: more than the server has connections to its database, several times.
 const AT_ONCE: usize = 48;
 const BODY_BYTES: usize = 256 * 1024;
 const LONG: Duration = Duration::from_secs(300);
@@ -57,7 +57,7 @@ async fn a_tenant_under_maximum_load_does_not_block_another() {
     let over = CancellationToken::new();
     let working = tokio::spawn(quiet.clone().work(over.clone()));
     let running = tokio::spawn(quiet.clone().run_jobs(stop.clone()));
-    let told = shout(&loud).await;
+    let reported = shout(&loud).await;
     over.cancel();
     let rounds = working.await.unwrap();
     assert!(rounds > 0);
@@ -67,19 +67,19 @@ async fn a_tenant_under_maximum_load_does_not_block_another() {
     running.await.unwrap();
     drop(loud);
     server.stop().await;
-    judge(&told);
+    judge(&reported);
 }
 
 /// What the loud tenant was told: how often each route answered what (the route, the status and the kind of problem; none if it is
 /// not clear what was wrong), the fields that each route refused and with which kind of problem, and the words of every refusal.
 #[derive(Default)]
-struct Told {
+struct Reported {
     answers: BTreeMap<(String, u16, String), usize>,
     pointers: BTreeSet<(String, String, String)>,
     words: BTreeSet<String>,
 }
 
-impl Told {
+impl Reported {
     fn hear(&mut self, heard: Heard) {
         let refused = |pointer| (heard.route.clone(), heard.kind.clone(), pointer);
         self.pointers.extend(heard.pointers.into_iter().map(refused));
@@ -111,12 +111,12 @@ const COUNTED: [(&str, &str); 3] = [
 ];
 
 /// Sends the calls of each route alone until one of them works.
-async fn try_alone(told: &mut Told, calls: &[Call], routes: &[(&str, u16)]) {
+async fn try_alone(reported: &mut Reported, calls: &[Call], routes: &[(&str, u16)]) {
     for (route, status) in routes {
         for call in calls.iter().filter(|call| call.name() == *route) {
             let heard = call.send().await;
             let works = heard.status == *status;
-            told.hear(heard);
+            reported.hear(heard);
             if works {
                 break;
             }
@@ -125,26 +125,26 @@ async fn try_alone(told: &mut Told, calls: &[Call], routes: &[(&str, u16)]) {
 }
 
 /// Sends the worst of every route, many at a time.
-async fn shout(loud: &Loud) -> Told {
+async fn shout(loud: &Loud) -> Reported {
     let calls = Arc::new(loud.calls());
-    let mut told = Told::default();
-    try_alone(&mut told, &calls, &BEFORE).await;
+    let mut reported = Reported::default();
+    try_alone(&mut reported, &calls, &BEFORE).await;
     let next = Arc::new(AtomicUsize::new(0));
     let mut tasks = JoinSet::new();
     for _ in 0..AT_ONCE {
         let (calls, next) = (calls.clone(), next.clone());
         tasks.spawn(async move {
-            let mut told = Vec::new();
+            let mut reported = Vec::new();
             while let Some(call) = calls.get(next.fetch_add(1, Ordering::Relaxed)) {
-                told.push(call.send().await);
+                reported.push(call.send().await);
             }
-            told
+            reported
         });
     }
     for heard in tasks.join_all().await.into_iter().flatten() {
-        told.hear(heard);
+        reported.hear(heard);
     }
-    try_alone(&mut told, &calls, &AFTER).await;
+    try_alone(&mut reported, &calls, &AFTER).await;
     // What was canceled and deleted meanwhile has made room in the quota. Bulk requests fill it and answer 200 with a result per job,
     // so a single job has to meet the refusal. What is counted may have been deleted, or its creation refused because too many requests
     // were in progress, so these limits are met here as well.
@@ -152,14 +152,14 @@ async fn shout(loud: &Loud) -> Told {
     let counted = COUNTED.iter().flat_map(|(name, _)| named(name));
     let fill = named("POST /api/v1/jobs/bulk").chain(named("POST /api/v1/jobs/triggers")).chain(counted);
     for call in fill.chain(named("POST /api/v1/jobs").take(2)) {
-        told.hear(call.send().await);
+        reported.hear(call.send().await);
     }
-    told
+    reported
 }
 
 /// Nothing broke, and each cap spoke for itself: with its own kind of problem, the field if it is one's fault, and when to come back.
-fn judge(told: &Told) {
-    let answers = &told.answers;
+fn judge(reported: &Reported) {
+    let answers = &reported.answers;
     let broken: Vec<_> = answers.iter().filter(|((_, status, _), _)| *status >= 500).collect();
     assert!(broken.is_empty(), "{broken:#?}");
     let unclear = |((route, status, kind), _): &(&(String, u16, String), &usize)| {
@@ -174,15 +174,15 @@ fn judge(told: &Told) {
         let is_it = |(_, of, named): &(String, u16, String)| *of == status && *named == kind;
         assert!(answers.keys().any(is_it), "nobody met {kind}: {answers:#?}");
     }
-    // How many searches run at once is held to in search.rs, where two are under way for certain.
+    // The limit on concurrent searches is tested in search.rs, where two run at the same time.
     for limit in ["max_lanes", "max_queue_names", "max_triggers"] {
-        let is_met = told.words.iter().any(|words| words.contains(limit));
-        assert!(is_met, "nobody met {limit}: {:#?}", told.words);
+        let is_met = reported.words.iter().any(|words| words.contains(limit));
+        assert!(is_met, "nobody met {limit}: {:#?}", reported.words);
     }
     for (route, pointer) in COUNTED {
         let kind = "urn:windlass:problem:invalid";
-        let is_met = told.pointers.contains(&(route.to_owned(), kind.to_owned(), pointer.to_owned()));
-        assert!(is_met, "nobody met the limit of {route}: {:#?}", told.pointers);
+        let is_met = reported.pointers.contains(&(route.to_owned(), kind.to_owned(), pointer.to_owned()));
+        assert!(is_met, "nobody met the limit of {route}: {:#?}", reported.pointers);
     }
     // The verbs ran, and what is named in a path existed.
     for (done, status) in BEFORE.into_iter().chain(AFTER) {

@@ -150,10 +150,10 @@ async fn retention_and_holds_are_managed_over_http_and_on_the_database() {
         [over_http, Ran::of(directly.await.unwrap())]
     };
     for set in both(&["retention", "set", "canceled", "7d", "--definition", "a"]).await {
-        assert_eq!(set.expect(0).out.trim(), "a canceled: kept 7d");
+        assert_eq!(set.expect(0).out.trim(), "canceled jobs of definition a: kept 7d");
     }
     for set in both(&["retention", "set", "event", "forever"]).await {
-        assert_eq!(set.expect(0).out.trim(), "* event: kept forever");
+        assert_eq!(set.expect(0).out.trim(), "events of all definitions: kept forever");
     }
     assert!(
         both(&["retention", "set", "canceled", "soon"]).await.map(|ran| ran.expect(2))[0].err.contains("30d")

@@ -33,8 +33,12 @@ const MAX_TENANTS: i32 = 20;
 /// The maximum that is read of one tenant's triggers in one round.
 const MAX_TRIGGERS: i32 = 500;
 const MAX_TRIGGER_BYTES: i32 = 1 << 20;
-/// The events of a tenant with no more bytes of payloads than this are written before those of the others.
+/// The events of a tenant with no more jobs and bytes of payloads than this are written before those of the others.
+const LIGHT_JOBS: usize = 20;
 const LIGHT_BYTES: usize = 64 << 10;
+/// The jobs of a round are divided among at least this many tenants: with a quota, each takes milliseconds, and the event of
+/// another tenant waits for the end of the round.
+const FEWEST_TENANTS: usize = 4;
 /// How long emitters send notifications after a round that found nothing; the next such round requests them again.
 const RINGS_FOR: Duration = Duration::from_secs(3);
 
@@ -70,10 +74,10 @@ pub(super) async fn run_once(queue: &Queue, holder: Uuid, turn: &LastTenant) -> 
     let mut is_full = outbox.has_more;
     for events in groups {
         let Some(triggers) = triggers.remove(&events[0].tenant) else { continue };
-        let share = RoundShare::among(MAX_MATCHES, tenants);
+        let share = RoundShare::among(MAX_MATCHES, tenants.max(FEWEST_TENANTS));
         let (decided, is_done) = decide(queue, events, triggers, share).await?;
         is_full |= !is_done;
-        let decided_before = if payload_bytes(&decided) <= LIGHT_BYTES { &mut light } else { &mut heavy };
+        let decided_before = if is_light(&decided) { &mut light } else { &mut heavy };
         decided_before.extend(decided);
     }
     let (mut dispatched, mut fired) = (0, 0);
@@ -124,9 +128,9 @@ async fn decide(
     Ok((decider.decided, decider.is_done))
 }
 
-fn payload_bytes(decided: &[DecidedEvent]) -> usize {
-    let made = decided.iter().flat_map(|one| &one.matches).filter_map(|one| one.made.as_ref().ok());
-    made.map(|made| made.payload.len()).sum()
+fn is_light(decided: &[DecidedEvent]) -> bool {
+    let made = || decided.iter().flat_map(|one| &one.matches).filter_map(|one| one.made.as_ref().ok());
+    made().count() <= LIGHT_JOBS && made().map(|made| made.payload.len()).sum::<usize>() <= LIGHT_BYTES
 }
 
 /// Returns the next triggers of each tenant. All events of a tenant have processed the same triggers.

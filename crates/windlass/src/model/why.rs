@@ -168,7 +168,7 @@ fn blocked(facts: &JobFacts) -> Reason {
     } else {
         format!("waiting for {}{and_more}", shown.join(", "))
     };
-    Reason::new("waits_for_job", message, "it starts when they have ended; check why they are not running")
+    Reason::new("waits_for_job", message, "it starts when they have ended")
 }
 
 /// What would prevent it from running even if it were the next job of its lane.

@@ -276,7 +276,7 @@ fn read_job(row: &Row) -> Result<Job> {
         definition_key: row.get("definition_key"),
         source: row.get("source"),
         source_ref: row.get("source_ref"),
-        status: read_state(row)?,
+        status: read_state(row, row.get("id"))?,
         priority: row.get("priority"),
         payload: row.get("payload"),
         dedupe_key: row.get("dedupe_key"),
@@ -312,13 +312,10 @@ fn read_job(row: &Row) -> Result<Job> {
 
 /// A job is in exactly one table. A job in none of them, or in a state of another release, has no state that can be
 /// shown.
-fn read_state(row: &Row) -> Result<State> {
+pub(super) fn read_state(row: &Row, job: Uuid) -> Result<State> {
     let status: Option<&str> = row.get("status");
     status.and_then(|status| status.parse().ok()).ok_or_else(|| Error::UnexpectedResult {
-        message: format!(
-            "job {} has the unknown state {status:?}; it was written by a newer release",
-            row.get::<_, Uuid>("id")
-        ),
+        message: format!("job {job} has the unknown state {status:?}; it was written by a newer release"),
     })
 }
 

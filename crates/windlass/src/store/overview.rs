@@ -1,12 +1,13 @@
 //! Reads about jobs that do not read the jobs themselves: since when they wait, and why.
 
 use jiff::Timestamp;
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::database::{Session, Statement};
+use super::list::read_state;
 use crate::error::Result;
-use crate::model::job::state::State;
 use crate::model::why::JobFacts;
 
 pub(crate) const STATEMENTS: &[&Statement] = &[&OLDEST, &WHY];
@@ -26,14 +27,11 @@ static WHY: Statement = Statement { text: include_str!("sql/job/why.sql"), types
 
 pub(crate) async fn why(session: &Session, tenant: Uuid, job: Uuid) -> Result<Option<JobFacts>> {
     let rows = session.query(&WHY, &[&tenant, &job]).await?;
-    Ok(rows.first().map(|row| {
+    let read = |row: &Row| {
         let needs: Vec<Uuid> = row.get("waits_for");
         let states: Vec<String> = row.get("their_states");
-        JobFacts {
-            status: row
-                .get::<_, Option<&str>>("status")
-                .and_then(|status| status.parse().ok())
-                .unwrap_or(State::Queued),
+        Ok(JobFacts {
+            status: read_state(row, job)?,
             definition_key: row.get("definition_key"),
             definition_is_active: row.get("is_active"),
             queue: row.get("queue"),
@@ -56,6 +54,7 @@ pub(crate) async fn why(session: &Session, tenant: Uuid, job: Uuid) -> Result<Op
             limits_reached: row.get("limits_reached"),
             ended_because: row.get("reason"),
             finished_at: row.get("finished_at"),
-        }
-    }))
+        })
+    };
+    rows.first().map(read).transpose()
 }

@@ -56,6 +56,11 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 23, name: "audit_acts", sql: include_str!("../../migrations/0023_audit_acts.sql") },
     Migration { version: 24, name: "key_locks", sql: include_str!("../../migrations/0024_key_locks.sql") },
     Migration { version: 25, name: "token_ids", sql: include_str!("../../migrations/0025_token_ids.sql") },
+    Migration {
+        version: 26,
+        name: "unblock_turns",
+        sql: include_str!("../../migrations/0026_unblock_turns.sql"),
+    },
 ];
 
 /// A number that increases with every change of a file below, and their common checksum, which a test verifies. Two

@@ -29,7 +29,7 @@ async fn a_change_that_waited_for_another_is_recorded_alone() {
     first.batch_execute("commit").await.unwrap();
     waiting.await.unwrap().unwrap();
     let changed = "select array_agg(b.key order by b.key) from windlass.audit u, jsonb_each(u.before) b
-        where u.action = 'definition.change' and b.key <> 'updated_at' and b.value is distinct from u.after -> b.key
+        where u.action = 'definition.change' and b.key not in ('updated_at', 'version') and b.value is distinct from u.after -> b.key
         group by u.id order by u.id";
     let rows = client.query(changed, &[]).await.unwrap();
     let fields: Vec<Vec<String>> = rows.iter().map(|row| row.get(0)).collect();

@@ -1,6 +1,6 @@
 //! Events: written in the same transaction as the fact, dispatched once, and never lost.
 
-mod door;
+mod entry_points;
 mod fair;
 mod once;
 mod rpc;

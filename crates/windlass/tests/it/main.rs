@@ -26,6 +26,7 @@ mod hot_tables;
 mod http;
 mod insight;
 mod installing;
+mod interleaved;
 mod keep;
 mod lanes;
 mod late;

@@ -23,9 +23,9 @@ use crate::schedule;
 use crate::support::{Hand, assert_counts_are_exact, count, ending, job, keeper, lose_worker};
 
 /// The error that a scenario found.
-type Told = Result<(), String>;
+type Reported = Result<(), String>;
 
-fn holds(is_so: bool, otherwise: &str) -> Told {
+fn holds(is_so: bool, otherwise: &str) -> Reported {
     if is_so { Ok(()) } else { Err(otherwise.to_owned()) }
 }
 
@@ -34,11 +34,15 @@ async fn with_mutant(function: &str, guard: &str, instead: &str) -> (TestQueue, 
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     hand.define(json!({"key": "held"})).await;
-    let find = "select pg_get_functiondef(p.oid) from pg_proc p where p.pronamespace = 'windlass'::regnamespace and p.proname = $1";
-    let source: String = hand.client.query_one(find, &[&function]).await.unwrap().get(0);
-    assert!(source.contains(guard), "{function} no longer has the guard {guard:?}: fix the mutant");
-    hand.client.batch_execute(&source.replace(guard, instead)).await.unwrap();
+    mutate(&hand.client, function, guard, instead).await;
     (queue, hand)
+}
+
+async fn mutate(client: &Client, function: &str, guard: &str, instead: &str) {
+    let find = "select pg_get_functiondef(p.oid) from pg_proc p where p.pronamespace = 'windlass'::regnamespace and p.proname = $1";
+    let source: String = client.query_one(find, &[&function]).await.unwrap().get(0);
+    assert!(source.contains(guard), "{function} no longer has the guard {guard:?}: fix the mutant");
+    client.batch_execute(&source.replace(guard, instead)).await.unwrap();
 }
 
 /// The scenario passes without the mutant, and detects the mutant.
@@ -47,7 +51,7 @@ async fn catches(
     guard: &str,
     instead: &str,
     expected: &str,
-    story: impl AsyncFn(&TestQueue, &Hand) -> Told,
+    story: impl AsyncFn(&TestQueue, &Hand) -> Reported,
 ) {
     let (queue, hand) = with_mutant(function, guard, guard).await;
     assert_eq!(story(&queue, &hand).await, Ok(()), "without the mutant");
@@ -55,7 +59,7 @@ async fn catches(
     assert_eq!(story(&queue, &hand).await, Err(expected.to_owned()), "{function} without {guard:?}");
 }
 
-async fn a_write_with_a_wrong_fence(_: &TestQueue, hand: &Hand) -> Told {
+async fn a_write_with_a_wrong_fence(_: &TestQueue, hand: &Hand) -> Reported {
     hand.enqueue("'held'").await;
     let right = hand.claim_one().await;
     let of_another_attempt = Fence { attempt: right.attempt + 1, ..right };
@@ -83,7 +87,7 @@ async fn m2_an_ending_that_does_not_check_the_token_is_detected() {
     catches("settle_blocks", guard, "", "another claim's word counts", a_write_with_a_wrong_fence).await;
 }
 
-async fn a_reap_during_a_heartbeat(_: &TestQueue, hand: &Hand) -> Told {
+async fn a_reap_during_a_heartbeat(_: &TestQueue, hand: &Hand) -> Reported {
     hand.enqueue("'held'").await;
     let fence = hand.claim_one().await;
     // The reaper has read that the worker is overdue; a heartbeat arrives before the reaper acts.
@@ -103,7 +107,7 @@ async fn m3_a_reap_that_does_not_recheck_the_lease_is_detected() {
     catches("reap", guard, "", "a job is taken from a worker that lives", a_reap_during_a_heartbeat).await;
 }
 
-async fn a_job_that_keeps_losing_its_worker(queue: &TestQueue, hand: &Hand) -> Told {
+async fn a_job_that_keeps_losing_its_worker(queue: &TestQueue, hand: &Hand) -> Reported {
     hand.define(json!({"key": "held", "max_lost": 2})).await;
     let (id, keeper) = (hand.enqueue("'held'").await, keeper(queue));
     for _ in 0..2 {
@@ -119,7 +123,7 @@ async fn m4_a_reap_that_does_not_count_lost_attempts_is_detected() {
     catches("lost_jobs", guard, instead, expected, a_job_that_keeps_losing_its_worker).await;
 }
 
-async fn an_enqueue_on_a_lax_connection(_: &TestQueue, hand: &Hand) -> Told {
+async fn an_enqueue_on_a_lax_connection(_: &TestQueue, hand: &Hand) -> Reported {
     hand.client.batch_execute("begin; set local synchronous_commit = off").await.unwrap();
     hand.enqueue("'held'").await;
     let setting: String = hand.client.query_one("show synchronous_commit", &[]).await.unwrap().get(0);
@@ -140,7 +144,7 @@ async fn m5_an_enqueue_that_leaves_durability_to_its_caller_is_detected() {
     .await;
 }
 
-async fn two_claims_under_a_limit_of_one(queue: &TestQueue, hand: &Hand) -> Told {
+async fn two_claims_under_a_limit_of_one(queue: &TestQueue, hand: &Hand) -> Reported {
     hand.define(json!({"key": "held", "max_running": 1})).await;
     hand.enqueue("'held'").await;
     hand.enqueue("'held'").await;
@@ -153,13 +157,14 @@ async fn two_claims_under_a_limit_of_one(queue: &TestQueue, hand: &Hand) -> Told
 
 #[tokio::test(flavor = "multi_thread")]
 async fn m7_a_claim_that_counts_running_jobs_without_a_lock_is_detected() {
-    let (guard, instead) = ("perform windlass.lock_gate(", "perform (");
+    let (guard, instead) =
+        ("if windlass.try_lock_gate(its_id, 'running', not has_waited) then", "if true then");
     let expected = "two claims that do not see each other go past the limit";
     catches("hold_to_running", guard, instead, expected, two_claims_under_a_limit_of_one).await;
 }
 
 /// The scheduler was set back before an instant that it has fired, as by a restored backup.
-async fn an_instant_that_is_due_again(queue: &TestQueue, hand: &Hand) -> Told {
+async fn an_instant_that_is_due_again(queue: &TestQueue, hand: &Hand) -> Reported {
     let trigger = schedule::create(queue, &schedule::every_minute()).await;
     let due = schedule::look_back(&hand.client, &trigger, SignedDuration::from_secs(60)).await;
     let keeper = keeper(queue);
@@ -181,7 +186,7 @@ async fn m8_fires_without_their_key_are_detected() {
     }
 }
 
-async fn a_cancel_of_a_running_job(_: &TestQueue, hand: &Hand) -> Told {
+async fn a_cancel_of_a_running_job(_: &TestQueue, hand: &Hand) -> Reported {
     let id = hand.enqueue("'held', dedupe_key => 'k'").await;
     let fence = hand.claim_one().await;
     hand.cancel(id).await;
@@ -222,7 +227,7 @@ pub(crate) async fn commit_beside<T>(queue: &TestQueue, open: &Client, second: i
     }
 }
 
-async fn two_dependencies_that_end_at_once(queue: &TestQueue, hand: &Hand) -> Told {
+async fn two_dependencies_that_end_at_once(queue: &TestQueue, hand: &Hand) -> Reported {
     // Each in its own block: the ends of one block wait for each other.
     hand.enqueue("'held'").await;
     let first = &hand.claim_one().await;
@@ -256,7 +261,7 @@ async fn a_hand_over_that_does_not_lock_dependents_is_detected() {
 }
 
 /// Two failures that meet: `upper` and `lower` are reached by both, from the left in one order and from the right in the other.
-async fn a_diamond_that_fails_from_both_ends(queue: &TestQueue, hand: &Hand) -> Told {
+async fn a_diamond_that_fails_from_both_ends(queue: &TestQueue, hand: &Hand) -> Reported {
     let id = |n: u128| Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0000 | n);
     let place = async |n: u128, needs: &[u128]| {
         let needs: Vec<String> = needs.iter().map(|need| format!("'{}'", id(*need))).collect();

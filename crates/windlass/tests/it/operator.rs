@@ -362,7 +362,7 @@ async fn a_second_cancel_of_a_running_job_is_answered_like_the_first_and_not_rec
     for _ in 0..3 {
         assert_eq!(hand.cancel(id).await, "requested");
     }
-    let many = "select windlass.cancel_many($1, array[$2], null)";
+    let many = "select windlass.cancel_many($1, array[$2::uuid], null)";
     let changed: i64 = hand.client.query_one(many, &[&DEFAULT_TENANT, &id]).await.unwrap().get(0);
     assert_eq!(changed, 1, "requested to stop, now or before");
     let recorded = "select count(*) from windlass.audit where action like 'job.cancel%'";
@@ -375,7 +375,7 @@ async fn the_record_of_a_purge_names_the_jobs_that_were_deleted() {
     let hand = Hand::new(queue.client().await).await;
     hand.define(json!({"key": "held"})).await;
     let (id, missing) = (hand.enqueue("'held'").await, Uuid::now_v7());
-    let purge = "select windlass.purge($1, array[$2, $3])";
+    let purge = "select windlass.purge($1, array[$2::uuid, $3::uuid])";
     let purged: i32 = hand.client.query_one(purge, &[&DEFAULT_TENANT, &missing, &id]).await.unwrap().get(0);
     assert_eq!(purged, 1);
     let recorded = "select after -> 'ids' from windlass.audit where action = 'job.delete_many'";

@@ -3,9 +3,9 @@
 //! The entry points reject such rows, so they are written here by the superuser. A row may also be older than a rule, or of
 //! another release.
 
-mod doors;
+mod entry_points;
+mod fixed;
 mod jobs;
-mod mended;
 mod rows;
 
 use windlass::keeper::Duty;

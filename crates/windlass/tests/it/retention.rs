@@ -121,7 +121,7 @@ async fn a_tenants_own_rule_precedes_the_definitions() {
     let progress = queue.retention_progress().await.unwrap();
     let own =
         progress.iter().find(|rule| rule.tenant_id == Some(short) && rule.definition_key == "held").unwrap();
-    assert_eq!((own.purged, own.keep_seconds), (1, 86_400));
+    assert_eq!((own.purged, own.keep_seconds), (Some(1), 86_400));
     assert!(own.reached.is_some());
     // The rule is removed: the definition's applies again, also to jobs that the old rule had skipped.
     let acting = queue.act(Reach::Tenant(long), &windlass::admin::Actor::default()).await.unwrap();

@@ -28,7 +28,7 @@ impl BatchHandler for Endless {
     }
 }
 
-/// A shutdown ended every job of the call by the reason of the last one: as canceled, for good, if that was canceled.
+/// A shutdown ended every job of the call by the reason of the last one: as permanently canceled if that was canceled.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shutdown_cancels_only_the_jobs_of_a_batch_that_were_canceled() {
     for canceled in 0..2 {

@@ -100,9 +100,9 @@ async fn only_a_failed_job_has_an_error() {
 async fn a_payload_is_the_same_from_every_entry_point() {
     let queue = TestQueue::create().await;
     let mut client = queue.client().await;
-    queue.define(&Definition::new("doors")).await.unwrap();
+    queue.define(&Definition::new("entries")).await.unwrap();
     let payload = json!({"roles": [{"name": "Ünï 💡", "speed": 1.25}], "n": 9_007_199_254_740_991_i64, "none": null, "deep": {"a": [[], {}]}});
-    let one = NewJob::new("doors").payload(&payload);
+    let one = NewJob::new("entries").payload(&payload);
     let mut ids = vec![queue.enqueue(&one).await.unwrap().id];
     ids.extend(queue.enqueue_many(&[one.clone(), one.clone()]).await.unwrap().iter().map(|job| job.id));
     let transaction = client.transaction().await.unwrap();
@@ -110,7 +110,7 @@ async fn a_payload_is_the_same_from_every_entry_point() {
     transaction.commit().await.unwrap();
     ids.push(
         client
-            .query_one("select id from windlass.enqueue('doors', $1::jsonb)", &[&payload])
+            .query_one("select id from windlass.enqueue('entries', $1::jsonb)", &[&payload])
             .await
             .unwrap()
             .get(0),

@@ -303,6 +303,8 @@ async fn a_duplicate_of_a_purged_job_reports_the_deletion() {
 
     let ever = NewJob::new("held").dedupe_key("k");
     let first = queue.enqueue(&ever).await.unwrap();
+    let fence = hand.claim_one().await;
+    assert!(hand.settle(&fence, None).await);
     let pruned = "select windlass.purge($1, array[$2::uuid], keep_promises => true)";
     hand.client.execute(pruned, &[&DEFAULT_TENANT, &first.id]).await.unwrap();
     let again = queue.enqueue(&ever).await.unwrap();

@@ -2,12 +2,14 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use utoipa::{IntoParams, ToSchema};
 use windlass::job::Canceled;
 
 use crate::api::schema;
-use crate::auth::Caller;
+use crate::auth::{Caller, Permission};
 use crate::http::{App, Id, Problem, Query, page_limit};
 
 /// Read a job
@@ -85,44 +87,43 @@ pub(crate) async fn why(
 /// Cancel a job
 ///
 /// A waiting job is canceled at once. A running job is asked to stop and stays `running` until its worker has ended it.
+/// A credential without `jobs:read` receives only the job's id and status.
 #[utoipa::path(post, path = "/api/v1/jobs/{job_id}/cancel", tag = "jobs", params(("job_id" = uuid::Uuid, Path)),
-    responses((status = 200, body = schema::Job), (status = 409, description = "The job has already ended")))]
-pub(crate) async fn cancel(
-    State(app): State<App>,
-    caller: Caller,
-    Id(id): Id,
-) -> Result<Json<windlass::job::Job>, Problem> {
+    responses((status = 200, body = schema::ChangedJob), (status = 409, description = "The job has already ended")))]
+pub(crate) async fn cancel(State(app): State<App>, caller: Caller, Id(id): Id) -> Result<Response, Problem> {
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
     let before = acting.job(id).await?.ok_or_else(|| Problem::not_found("job"))?;
     if acting.cancel(id).await? == Canceled::AlreadyFinished {
         let detail = format!("the job has already ended with status {}", before.status);
         return Err(Problem::of(crate::http::ProblemKind::Conflict, detail));
     }
-    finish(acting, id).await
+    finish(acting, &caller, id).await
 }
 
 /// Retry a finished job
 ///
 /// The job is `queued`, `blocked`, or `canceled` again if a dependency of it did not succeed meanwhile.
+/// A credential without `jobs:read` receives only the job's id and status.
 #[utoipa::path(post, path = "/api/v1/jobs/{job_id}/retry", tag = "jobs", params(("job_id" = uuid::Uuid, Path)),
-    responses((status = 200, body = schema::Job), (status = 409, description = "The job has not ended, its deadline has passed, or another job holds its dedupe key")))]
-pub(crate) async fn retry(
-    State(app): State<App>,
-    caller: Caller,
-    Id(id): Id,
-) -> Result<Json<windlass::job::Job>, Problem> {
+    responses((status = 200, body = schema::ChangedJob), (status = 409, description = "The job has not ended, its deadline has passed, or another job holds its dedupe key")))]
+pub(crate) async fn retry(State(app): State<App>, caller: Caller, Id(id): Id) -> Result<Response, Problem> {
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
     acting.job(id).await?.ok_or_else(|| Problem::not_found("job"))?;
     acting.retry(id).await?;
-    finish(acting, id).await
+    finish(acting, &caller, id).await
 }
 
-/// Returns the job after the change.
+/// Returns what the caller may read of the job after the change.
 async fn finish(
     acting: windlass::admin::Acting,
+    caller: &Caller,
     id: uuid::Uuid,
-) -> Result<Json<windlass::job::Job>, Problem> {
+) -> Result<Response, Problem> {
     let after = acting.job(id).await?.ok_or_else(|| Problem::not_found("job"))?;
     acting.commit().await?;
-    Ok(Json(after))
+    Ok(if caller.may(Permission::ReadJobs) {
+        Json(after).into_response()
+    } else {
+        Json(json!({"id": after.id, "status": after.status})).into_response()
+    })
 }

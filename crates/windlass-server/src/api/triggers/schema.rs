@@ -6,6 +6,25 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+/// What a change of a trigger returns.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "the value is the library's own")]
+pub(crate) enum ChangedTrigger {
+    /// For a credential with `triggers:read`.
+    Readable(Trigger),
+    /// For any other.
+    Written(WrittenTrigger),
+}
+
+/// The trigger after a change, for a credential without `triggers:read`.
+#[derive(Serialize, serde::Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WrittenTrigger {
+    id: Uuid,
+    generation: i32,
+}
+
 /// A stored trigger: its fields and its state.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Trigger {

@@ -245,10 +245,10 @@ async fn progress_is_shown_on_a_terminal() {
     eventually("it is ready", async || shown().contains("ready: ") && shown().contains("waiting for jobs"))
         .await;
     ended(&queue, "good", json!({})).await;
-    eventually("a success is counted", async || shown().contains("1 succeeded · 0 not succeeded · good "))
+    eventually("a success is counted", async || shown().contains("1 succeeded · 0 other outcomes · good "))
         .await;
     ended(&queue, "bad", json!({})).await;
-    eventually("so is the other", async || shown().contains("1 succeeded · 1 not succeeded · bad ")).await;
+    eventually("so is the other", async || shown().contains("1 succeeded · 1 other outcomes · bad ")).await;
     let ready = shown();
     let pid = ready.split("ready: ").nth(1).unwrap().split(':').nth(1).unwrap().parse::<i32>().unwrap();
     kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();

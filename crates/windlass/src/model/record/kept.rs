@@ -32,8 +32,8 @@ pub struct RetentionProgress {
     pub reached: Option<Timestamp>,
     /// How far deletion is behind, in seconds.
     pub behind_seconds: Option<i64>,
-    /// Jobs deleted so far.
-    pub purged: i64,
+    /// Jobs deleted so far. `None` for the rule of a definition if only one tenant is read.
+    pub purged: Option<i64>,
     /// When the keeper checked last.
     pub looked_at: Option<Timestamp>,
 }

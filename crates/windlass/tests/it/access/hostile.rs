@@ -87,8 +87,8 @@ async fn hostile_code_of_the_same_names_never_runs_as_another_role() {
             );
             admin.batch_execute(&function).await.unwrap();
             let taken = client.batch_execute("select windlass.bait(1, '{}')").await.unwrap_err();
-            let told = taken.as_db_error().map(|error| error.message().to_owned()).unwrap_or_default();
-            assert!(told.starts_with("hostile"), "the attack works where it can: {bait}: {taken}");
+            let reported = taken.as_db_error().map(|error| error.message().to_owned()).unwrap_or_default();
+            assert!(reported.starts_with("hostile"), "the attack works where it can: {bait}: {taken}");
         }
         admin.batch_execute("drop function windlass.bait").await.unwrap();
         drop(client);

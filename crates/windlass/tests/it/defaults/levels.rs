@@ -30,7 +30,7 @@ const REASONS: [(&str, &str); 9] = [
         "accept_invitation_as_new answer_request change_definition change_tenant choose_tenant define delete_trigger dispatch_events
          end_session ensure_tenant heartbeat hold_event_back lead mark_tenant_deleting promote pull_touch release_hold
          remember_request remove_member retry_dispatch revoke_invitation revoke_token set_draining set_member_role set_paused
-         set_retention update_trigger",
+         set_retention",
     ),
     ("its limit takes turns (take_turn)", "create_invitation create_trigger"),
     ("a unique key decides", "create_definition create_tenant register_worker"),

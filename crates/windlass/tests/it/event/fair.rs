@@ -219,8 +219,8 @@ async fn a_rejected_event_is_skipped_and_the_rest_continues() {
     let keeper = keeper(&queue);
     keeper.run_once(Duty::Dispatch).await.unwrap();
 
-    for good in [0, 2, 4] {
-        let good = event(&queue, ids[good]).await;
+    for index in [0, 2, 4] {
+        let good = event(&queue, ids[index]).await;
         assert_eq!(outcomes(&good), [("fired", None); 3]);
         assert!(!good.is_pending && good.problem.is_none());
     }

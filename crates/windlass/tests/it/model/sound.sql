@@ -31,7 +31,7 @@ select format('%s of the %s running jobs of block %s are found there', count(s.j
  group by l.lane, l.seq, l.tenant_id
 having count(s.job_id) <> windlass.running_in(l.ids, l.ended) or count(s.job_id) = 0 or l.ended & ~windlass.all_bits(l.ids) <> 0
 union all
--- Every attempt but the one under way has ended exactly once, and none is left out.
+-- Every attempt but the current one has ended exactly once, and none is left out.
 select format('job %s ended %s of its attempts, the last was %s', p.job_id, h.ended, h.last)
   from place p
   cross join lateral (select count(*) as ended, coalesce(max(h.attempt), 0) as last from windlass.history h

@@ -6,7 +6,7 @@ use windlass::keeper::Duty;
 use windlass::{DEFAULT_TENANT, NewJob};
 use windlass_testing::TestQueue;
 
-use super::{Told, catches, commit_beside, holds};
+use super::{Reported, catches, commit_beside, holds};
 use crate::blocks::{Block, Ended};
 use crate::support::{Hand, count, ending, job, keeper};
 
@@ -34,7 +34,7 @@ async fn end(
 #[tokio::test]
 async fn a_second_end_of_a_position_is_detected() {
     for function in BOTH {
-        let story = async |queue: &TestQueue, hand: &Hand| -> Told {
+        let story = async |queue: &TestQueue, hand: &Hand| -> Reported {
             let block = three(queue, hand).await;
             end(function, &block, hand, &[1]).await.unwrap();
             let again = end(function, &block, hand, &[1]).await;
@@ -46,7 +46,7 @@ async fn a_second_end_of_a_position_is_detected() {
 
 #[tokio::test]
 async fn an_end_of_the_fast_path_that_does_not_check_the_fence_is_detected() {
-    let story = async |queue: &TestQueue, hand: &Hand| -> Told {
+    let story = async |queue: &TestQueue, hand: &Hand| -> Reported {
         let right = three(queue, hand).await;
         let attempt = right.attempt + 1;
         let jobs = right.jobs.clone();
@@ -65,7 +65,7 @@ async fn an_end_of_the_fast_path_that_does_not_check_the_fence_is_detected() {
 #[tokio::test]
 async fn the_end_of_one_job_that_ends_its_block_is_detected() {
     for function in BOTH {
-        let story = async |queue: &TestQueue, hand: &Hand| -> Told {
+        let story = async |queue: &TestQueue, hand: &Hand| -> Reported {
             let block = three(queue, hand).await;
             end(function, &block, hand, &[1]).await.unwrap();
             let left = count(&hand.client, "select count(*) from windlass.running").await;
@@ -79,7 +79,7 @@ async fn the_end_of_one_job_that_ends_its_block_is_detected() {
 #[tokio::test]
 async fn an_end_of_a_position_without_a_job_is_detected() {
     for function in BOTH {
-        let story = async |queue: &TestQueue, hand: &Hand| -> Told {
+        let story = async |queue: &TestQueue, hand: &Hand| -> Reported {
             let block = three(queue, hand).await;
             let ended = end(function, &block, hand, &[1, 3]).await;
             holds(ended.is_ok_and(|ended| ended.missed == [3]), "a job ends that does not exist")
@@ -91,7 +91,7 @@ async fn an_end_of_a_position_without_a_job_is_detected() {
 
 #[tokio::test]
 async fn an_end_of_the_fast_path_that_ignores_a_cancel_is_detected() {
-    let story = async |queue: &TestQueue, hand: &Hand| -> Told {
+    let story = async |queue: &TestQueue, hand: &Hand| -> Reported {
         let block = three(queue, hand).await;
         hand.cancel(block.jobs[1]).await;
         end("settle_plain", &block, hand, &[0, 1, 2]).await.unwrap();
@@ -102,7 +102,7 @@ async fn an_end_of_the_fast_path_that_ignores_a_cancel_is_detected() {
 
 #[tokio::test]
 async fn an_end_of_the_fast_path_that_keeps_a_key_is_detected() {
-    let story = async |_: &TestQueue, hand: &Hand| -> Told {
+    let story = async |_: &TestQueue, hand: &Hand| -> Reported {
         let id = hand.enqueue("'held', dedupe_key => 'k'").await;
         let block = Block::claim(hand).await;
         end("settle_plain", &block, hand, &[0]).await.unwrap();
@@ -113,7 +113,7 @@ async fn an_end_of_the_fast_path_that_keeps_a_key_is_detected() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_end_of_the_fast_path_that_waits_for_a_cancel_is_detected() {
-    let story = async |queue: &TestQueue, hand: &Hand| -> Told {
+    let story = async |queue: &TestQueue, hand: &Hand| -> Reported {
         let block = three(queue, hand).await;
         let open = queue.client().await;
         open.batch_execute("begin").await.unwrap();
@@ -127,7 +127,7 @@ async fn an_end_of_the_fast_path_that_waits_for_a_cancel_is_detected() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_of_a_position_that_has_ended_is_detected() {
-    let story = async |queue: &TestQueue, hand: &Hand| -> Told {
+    let story = async |queue: &TestQueue, hand: &Hand| -> Reported {
         let block = three(queue, hand).await;
         let open = queue.client().await;
         open.batch_execute("begin").await.unwrap();
@@ -143,7 +143,7 @@ async fn a_cancel_of_a_position_that_has_ended_is_detected() {
 async fn an_end_of_a_position_that_is_named_twice_is_detected() {
     let guards = ["where bit_count(m.mask::bit(64)) = g.n", "and bit_count(g.mask::bit(64)) = g.n"];
     for (function, guard) in BOTH.into_iter().zip(guards) {
-        let story = async |queue: &TestQueue, hand: &Hand| -> Told {
+        let story = async |queue: &TestQueue, hand: &Hand| -> Reported {
             let block = three(queue, hand).await;
             let ended = end(function, &block, hand, &[1, 1]).await;
             holds(ended.is_ok_and(|ended| ended.missed == [1]), "an attempt ends twice")
@@ -170,7 +170,7 @@ async fn end_with(
 
 #[tokio::test]
 async fn a_reap_of_a_job_of_another_worker_is_detected() {
-    let story = async |queue: &TestQueue, hand: &Hand| -> Told {
+    let story = async |queue: &TestQueue, hand: &Hand| -> Reported {
         let block = three(queue, hand).await;
         let ended = end_with(hand, &block, 1, "only_workers => array[-1]").await.unwrap();
         holds(ended.missed == [1], "a reap ends a job of another worker")
@@ -181,7 +181,7 @@ async fn a_reap_of_a_job_of_another_worker_is_detected() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_end_that_waits_for_a_cancel_is_detected() {
-    let story = async |queue: &TestQueue, hand: &Hand| -> Told {
+    let story = async |queue: &TestQueue, hand: &Hand| -> Reported {
         let block = three(queue, hand).await;
         let open = queue.client().await;
         open.batch_execute("begin").await.unwrap();
@@ -197,7 +197,7 @@ async fn an_end_that_waits_for_a_cancel_is_detected() {
 
 #[tokio::test]
 async fn an_end_that_ignores_a_cancel_is_detected() {
-    let story = async |queue: &TestQueue, hand: &Hand| -> Told {
+    let story = async |queue: &TestQueue, hand: &Hand| -> Reported {
         let block = three(queue, hand).await;
         hand.cancel(block.jobs[1]).await;
         end("settle_blocks", &block, hand, &[0, 1, 2]).await.unwrap();
@@ -209,7 +209,7 @@ async fn an_end_that_ignores_a_cancel_is_detected() {
 
 #[tokio::test]
 async fn a_retry_that_frees_a_key_is_detected() {
-    let story = async |_: &TestQueue, hand: &Hand| -> Told {
+    let story = async |_: &TestQueue, hand: &Hand| -> Reported {
         let id = hand.enqueue("'held', dedupe_key => 'k'").await;
         let fence = hand.claim_one().await;
         hand.settle(&fence, Some(ending::retry())).await;
@@ -229,7 +229,7 @@ async fn a_retry_that_frees_a_key_is_detected() {
 
 #[tokio::test]
 async fn an_ended_position_that_keeps_others_from_ending_is_detected() {
-    let story = async |queue: &TestQueue, hand: &Hand| -> Told {
+    let story = async |queue: &TestQueue, hand: &Hand| -> Reported {
         let block = three(queue, hand).await;
         block.end(&hand.client, &[1], None).await.unwrap();
         let ended = block.end(&hand.client, &[0, 1], None).await.unwrap();
@@ -242,7 +242,7 @@ async fn an_ended_position_that_keeps_others_from_ending_is_detected() {
 
 #[tokio::test]
 async fn an_end_that_does_not_check_its_next_state_is_detected() {
-    let story = async |_: &TestQueue, hand: &Hand| -> Told {
+    let story = async |_: &TestQueue, hand: &Hand| -> Reported {
         hand.enqueue("'held'").await;
         let block = Block::claim(hand).await;
         let unknown = serde_json::json!({"outcome": 1, "next": 6, "failures": 0, "lost": 0, "snoozes": 0});
@@ -255,7 +255,7 @@ async fn an_end_that_does_not_check_its_next_state_is_detected() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_is_closed_while_it_holds_a_job_is_detected() {
-    let story = async |queue: &TestQueue, hand: &Hand| -> Told {
+    let story = async |queue: &TestQueue, hand: &Hand| -> Reported {
         let block = three(queue, hand).await;
         hand.miss_heartbeats().await;
         let open = queue.client().await;
@@ -275,7 +275,7 @@ async fn a_worker_that_is_closed_while_it_holds_a_job_is_detected() {
 
 #[tokio::test]
 async fn a_job_that_is_handed_over_by_another_claim_is_detected() {
-    let story = async |queue: &TestQueue, hand: &Hand| -> Told {
+    let story = async |queue: &TestQueue, hand: &Hand| -> Reported {
         let block = three(queue, hand).await;
         let hand_over = "select windlass.hand_over($1, $2, $3, $4, $5, 60, 60)";
         for (attempt, token) in [(block.attempt + 1, block.token), (block.attempt, Uuid::new_v4())] {
@@ -294,7 +294,7 @@ async fn a_job_that_is_handed_over_by_another_claim_is_detected() {
 /// A block that another settlement has changed meanwhile is deleted by the last one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_block_that_stays_after_its_last_end_is_detected() {
-    let story = async |queue: &TestQueue, hand: &Hand| -> Told {
+    let story = async |queue: &TestQueue, hand: &Hand| -> Reported {
         let block = three(queue, hand).await;
         let open = queue.client().await;
         open.batch_execute("begin").await.unwrap();
@@ -313,7 +313,7 @@ async fn a_block_that_stays_after_its_last_end_is_detected() {
 /// The request is a part of the block: a lock ends with its transaction.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_that_only_locks_the_block_is_detected() {
-    let story = async |queue: &TestQueue, hand: &Hand| -> Told {
+    let story = async |queue: &TestQueue, hand: &Hand| -> Reported {
         let block = three(queue, hand).await;
         let open = queue.client().await;
         open.batch_execute("begin").await.unwrap();
@@ -327,15 +327,15 @@ async fn a_cancel_that_only_locks_the_block_is_detected() {
         = coalesce(l.cancel_requested_at[array_position(l.ids, job)], at)
      where l.tenant_id = tenant and l.lane = block.lane and l.seq = block.seq
        and windlass.runs_at(l.ended, array_position(l.ids, job) - 1)
-    returning l.attempt, l.worker into held;";
-    let instead = "select l.attempt, l.worker into held from windlass.live l
+    returning l.attempt, l.worker, l.cancel_requested_at[array_position(l.ids, job)] = at as is_new into held;";
+    let instead = "select l.attempt, l.worker, true as is_new into held from windlass.live l
      where l.tenant_id = tenant and l.lane = block.lane and l.seq = block.seq for update;";
     catches("cancel_unaudited", guard, instead, "the cancel is lost", story).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_is_handed_over_after_its_end_is_detected() {
-    let story = async |queue: &TestQueue, hand: &Hand| -> Told {
+    let story = async |queue: &TestQueue, hand: &Hand| -> Reported {
         let block = three(queue, hand).await;
         let open = queue.client().await;
         // It gives up after 200 ms, which may be over before the commit.

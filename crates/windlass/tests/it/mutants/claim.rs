@@ -6,12 +6,12 @@ use uuid::Uuid;
 use windlass::NewJob;
 use windlass_testing::TestQueue;
 
-use super::{Told, catches, commit_beside, holds};
+use super::{Reported, catches, commit_beside, holds};
 use crate::support::{Hand, count, ending, status};
 
 #[tokio::test]
 async fn a_claim_that_does_not_check_the_lease_is_detected() {
-    let story = async |_: &TestQueue, hand: &Hand| -> Told {
+    let story = async |_: &TestQueue, hand: &Hand| -> Reported {
         hand.enqueue("'held'").await;
         hand.miss_heartbeats().await;
         holds(hand.claim_all().await.is_empty(), "an overdue worker gets a job")
@@ -28,7 +28,7 @@ async fn close(client: &Client, worker: i32) {
 
 #[tokio::test]
 async fn a_claim_of_a_closed_worker_is_detected() {
-    let story = async |_: &TestQueue, hand: &Hand| -> Told {
+    let story = async |_: &TestQueue, hand: &Hand| -> Reported {
         hand.enqueue("'held'").await;
         close(&hand.client, hand.worker).await;
         holds(hand.claim_all().await.is_empty(), "a closed worker gets a job")
@@ -38,7 +38,7 @@ async fn a_claim_of_a_closed_worker_is_detected() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_that_does_not_lock_its_worker_is_detected() {
-    let story = async |queue: &TestQueue, hand: &Hand| -> Told {
+    let story = async |queue: &TestQueue, hand: &Hand| -> Reported {
         hand.enqueue("'held'").await;
         let open = queue.client().await;
         open.batch_execute("begin").await.unwrap();
@@ -51,7 +51,7 @@ async fn a_claim_that_does_not_lock_its_worker_is_detected() {
 }
 
 /// Whether a claim that runs while another one is open takes nothing.
-async fn leaves_jobs_of_an_open_claim(queue: &TestQueue, hand: &Hand) -> Told {
+async fn leaves_jobs_of_an_open_claim(queue: &TestQueue, hand: &Hand) -> Reported {
     hand.client.batch_execute("begin").await.unwrap();
     let first = hand.claim_all().await;
     let other = Hand::new(queue.client().await).await;
@@ -64,12 +64,12 @@ async fn leaves_jobs_of_an_open_claim(queue: &TestQueue, hand: &Hand) -> Told {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_that_does_not_lock_its_rows_is_detected() {
-    let of_several = async |queue: &TestQueue, hand: &Hand| -> Told {
+    let of_several = async |queue: &TestQueue, hand: &Hand| -> Reported {
         queue.enqueue_many(&[NewJob::new("held"), NewJob::new("held")]).await.unwrap();
         leaves_jobs_of_an_open_claim(queue, hand).await
     };
     catches("claim", "for update skip locked", "", "a job is claimed twice", of_several).await;
-    let of_one = async |queue: &TestQueue, hand: &Hand| -> Told {
+    let of_one = async |queue: &TestQueue, hand: &Hand| -> Reported {
         hand.enqueue("'held'").await;
         leaves_jobs_of_an_open_claim(queue, hand).await
     };
@@ -78,7 +78,7 @@ async fn a_claim_that_does_not_lock_its_rows_is_detected() {
 
 #[tokio::test]
 async fn a_block_of_first_and_later_attempts_is_detected() {
-    let story = async |_: &TestQueue, hand: &Hand| -> Told {
+    let story = async |_: &TestQueue, hand: &Hand| -> Reported {
         let again = hand.enqueue("'held'").await;
         let fence = hand.claim_one().await;
         hand.settle(&fence, Some(ending::release())).await;
@@ -93,7 +93,7 @@ async fn a_block_of_first_and_later_attempts_is_detected() {
 
 #[tokio::test]
 async fn a_block_of_jobs_with_and_without_a_key_is_detected() {
-    let story = async |_: &TestQueue, hand: &Hand| -> Told {
+    let story = async |_: &TestQueue, hand: &Hand| -> Reported {
         hand.enqueue("'held'").await;
         let id = hand.enqueue("'held', dedupe_key => 'k'").await;
         for fence in hand.claim_all().await {
@@ -107,7 +107,7 @@ async fn a_block_of_jobs_with_and_without_a_key_is_detected() {
 
 #[tokio::test]
 async fn a_block_of_jobs_that_are_too_far_apart_is_detected() {
-    let story = async |_: &TestQueue, hand: &Hand| -> Told {
+    let story = async |_: &TestQueue, hand: &Hand| -> Reported {
         hand.enqueue("'held'").await;
         let others = "select nextval('windlass.line_seq') from generate_series(1, 100)";
         hand.client.execute(others, &[]).await.unwrap();
@@ -120,7 +120,7 @@ async fn a_block_of_jobs_that_are_too_far_apart_is_detected() {
 
 #[tokio::test]
 async fn a_block_of_more_jobs_than_it_has_bits_is_detected() {
-    let story = async |queue: &TestQueue, hand: &Hand| -> Told {
+    let story = async |queue: &TestQueue, hand: &Hand| -> Reported {
         for _ in 0..10 {
             queue.enqueue_many(&vec![NewJob::new("held"); 8]).await.unwrap();
         }
@@ -135,14 +135,14 @@ async fn a_block_of_more_jobs_than_it_has_bits_is_detected() {
 #[tokio::test]
 async fn a_claim_that_starts_a_late_job_is_detected() {
     const LATE: &str = "'held', deadline => clock_timestamp() - interval '1 s'";
-    let of_several = async |_: &TestQueue, hand: &Hand| -> Told {
+    let of_several = async |_: &TestQueue, hand: &Hand| -> Reported {
         hand.enqueue(LATE).await;
         hand.enqueue("'held'").await;
         holds(hand.claim_all().await.len() == 1, "a late job is started")
     };
     let guard = "windlass.is_late(l.tenant_id, i.id, l.attempt - 1, at)";
     catches("claim", guard, "false", "a late job is started", of_several).await;
-    let of_one = async |_: &TestQueue, hand: &Hand| -> Told {
+    let of_one = async |_: &TestQueue, hand: &Hand| -> Reported {
         hand.enqueue(LATE).await;
         holds(hand.claim_all().await.is_empty(), "a late job is started")
     };
@@ -151,7 +151,7 @@ async fn a_claim_that_starts_a_late_job_is_detected() {
 }
 
 /// One block of three jobs runs under a limit of three.
-async fn a_limit_that_one_block_reaches(queue: &TestQueue, hand: &Hand) -> Told {
+async fn a_limit_that_one_block_reaches(queue: &TestQueue, hand: &Hand) -> Reported {
     hand.define(json!({"key": "few", "max_running": 3})).await;
     let jobs: Vec<NewJob> = (0..5).map(|_| NewJob::new("few")).collect();
     queue.enqueue_many(&jobs).await.unwrap();
@@ -176,7 +176,7 @@ async fn a_claim_that_does_not_mark_limited_jobs_is_detected() {
 
 #[tokio::test]
 async fn a_cursor_that_passes_a_row_with_jobs_is_detected() {
-    let story = async |queue: &TestQueue, hand: &Hand| -> Told {
+    let story = async |queue: &TestQueue, hand: &Hand| -> Reported {
         let jobs: Vec<NewJob> = (0..10).map(|_| NewJob::new("held")).collect();
         queue.enqueue_many(&jobs).await.unwrap();
         for apart in [false, true] {
@@ -197,7 +197,7 @@ async fn a_cursor_that_passes_a_row_with_jobs_is_detected() {
 
 #[tokio::test]
 async fn a_report_that_does_not_check_the_token_is_detected() {
-    let story = async |_: &TestQueue, hand: &Hand| -> Told {
+    let story = async |_: &TestQueue, hand: &Hand| -> Reported {
         hand.enqueue("'held'").await;
         let mut fence = hand.claim_one().await;
         holds(hand.progress(&fence).await, "the holder's report does not count")?;

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use windlass::DEFAULT_TENANT;
 use windlass_testing::{TestQueue, until_a_session_waits};
 
-use super::{Told, catches, commit_beside, holds};
+use super::{Reported, catches, commit_beside, holds};
 use crate::support::{Hand, count, ending};
 
 async fn failed(hand: &Hand, key: &str) -> Uuid {
@@ -26,7 +26,7 @@ async fn last_waits_for(hand: &Hand, key: &str, need: Uuid) {
     .await;
 }
 
-async fn run_all(hand: &Hand) -> Told {
+async fn run_all(hand: &Hand) -> Reported {
     loop {
         let fences = hand.claim_all().await;
         if fences.is_empty() {
@@ -47,7 +47,7 @@ async fn retry(client: &Client, job: Uuid) -> Result<String, SqlState> {
 }
 
 /// When the first of two retries reads, nothing depends on its job; that starts before the second one reads.
-async fn a_retry_without_dependents_yet(queue: &TestQueue, hand: &Hand) -> Told {
+async fn a_retry_without_dependents_yet(queue: &TestQueue, hand: &Hand) -> Reported {
     let (one, two) = (failed(hand, "a").await, failed(hand, "b").await);
     last_waits_for(hand, "b", one).await;
     let open = queue.client().await;
@@ -71,7 +71,7 @@ async fn a_retry_that_reads_before_it_locks_is_detected() {
 }
 
 /// The second of two retries has taken its snapshot before the first started.
-async fn a_retry_with_an_old_snapshot(queue: &TestQueue, hand: &Hand) -> Told {
+async fn a_retry_with_an_old_snapshot(queue: &TestQueue, hand: &Hand) -> Reported {
     for level in ["repeatable read", "serializable"] {
         let (one, two) =
             (failed(hand, &format!("a {level}")).await, failed(hand, &format!("b {level}")).await);
@@ -104,7 +104,7 @@ async fn a_retry_that_only_locks_is_detected_under_an_old_snapshot() {
 }
 
 /// The limit was reached after the snapshot was taken.
-async fn a_lane_with_an_old_snapshot(queue: &TestQueue, hand: &Hand) -> Told {
+async fn a_lane_with_an_old_snapshot(queue: &TestQueue, hand: &Hand) -> Reported {
     for (round, level) in [(1, "repeatable read"), (2, "serializable")] {
         hand.client.execute("update windlass.tenants set max_lanes = $1", &[&(4 * round)]).await.unwrap();
         hand.enqueue(&format!("'held', queue => 'first{round}'")).await;
@@ -134,7 +134,7 @@ async fn a_lane_limit_that_only_locks_is_detected_under_an_old_snapshot() {
 }
 
 /// Two concurrent invitations, when one more is allowed.
-async fn two_invitations_for_one_place(queue: &TestQueue, hand: &Hand) -> Told {
+async fn two_invitations_for_one_place(queue: &TestQueue, hand: &Hand) -> Reported {
     let fill = "insert into windlass.invitations (tenant_id, email, role, secret_hash, created_by, expires_at)
         select $1, 'p' || n || '@example.org', 'viewer', sha256(n::text::bytea), 'x', now() + interval '1 day' from generate_series(1, 999) n";
     hand.client.execute(fill, &[&DEFAULT_TENANT]).await.unwrap();
@@ -162,7 +162,7 @@ async fn invitations_that_are_not_serialized_are_detected() {
 }
 
 /// The event waits for another one with its dedupe id, after it has read the tenant; meanwhile the tenant is marked.
-async fn an_event_of_a_concurrently_marked_tenant(queue: &TestQueue, hand: &Hand) -> Told {
+async fn an_event_of_a_concurrently_marked_tenant(queue: &TestQueue, hand: &Hand) -> Reported {
     let tenant = queue.tenant("leaving").await;
     let emit = format!("select windlass.emit('it.happened', '{{}}', '{tenant}', 'd')");
     let open = queue.client().await;

@@ -7,10 +7,10 @@ use windlass::DEFAULT_TENANT;
 use windlass::keeper::Duty;
 use windlass_testing::{TestQueue, until_waits_or_ends};
 
-use super::{Told, catches, holds};
+use super::{Reported, catches, holds, mutate};
 use crate::support::{Hand, count, ending, keeper, status};
 
-async fn an_abandoned_claim(_: &TestQueue, hand: &Hand) -> Told {
+async fn an_abandoned_claim(_: &TestQueue, hand: &Hand) -> Reported {
     hand.enqueue("'held'").await;
     let give_up = "select windlass.unclaim($1, $2, array(select id from windlass.lane), 0)";
     hand.client.execute(give_up, &[&hand.worker, &Uuid::new_v4()]).await.unwrap();
@@ -29,7 +29,7 @@ async fn abandoning_a_claim_without_ending_its_epoch_is_detected() {
     catches("end_epoch", guard, instead, "an abandoned claim takes a job", an_abandoned_claim).await;
 }
 
-async fn an_expired_worker_that_waits(queue: &TestQueue, hand: &Hand) -> Told {
+async fn an_expired_worker_that_waits(queue: &TestQueue, hand: &Hand) -> Reported {
     hand.miss_heartbeats().await;
     keeper(queue).run_once(Duty::Reap).await.unwrap();
     hand.client.execute("select windlass.set_waiting($1, true)", &[&hand.worker]).await.unwrap();
@@ -44,7 +44,7 @@ async fn a_wait_that_does_not_check_the_lease_is_detected() {
     catches("set_waiting", guard, "", expected, an_expired_worker_that_waits).await;
 }
 
-async fn a_cycle_by_retry(_: &TestQueue, hand: &Hand) -> Told {
+async fn a_cycle_by_retry(_: &TestQueue, hand: &Hand) -> Reported {
     let first = hand.enqueue("'held', ordering_key => 'k'").await;
     let fence = hand.claim_one().await;
     hand.settle(&fence, Some(ending::failed())).await;
@@ -76,7 +76,7 @@ async fn old_failure(hand: &Hand) -> Uuid {
     id
 }
 
-async fn a_dependency_past_its_retention(queue: &TestQueue, hand: &Hand) -> Told {
+async fn a_dependency_past_its_retention(queue: &TestQueue, hand: &Hand) -> Reported {
     let need = old_failure(hand).await;
     let waits =
         hand.enqueue(&format!("'held', depends_on => array['{need}']::uuid[], if_unmet => 'wait'")).await;
@@ -96,7 +96,7 @@ async fn a_retention_purge_that_does_not_check_dependents_is_detected() {
     .await;
 }
 
-async fn a_wait_for_a_job_that_is_being_pruned(queue: &TestQueue, hand: &Hand) -> Told {
+async fn a_wait_for_a_job_that_is_being_pruned(queue: &TestQueue, hand: &Hand) -> Reported {
     let need = old_failure(hand).await;
     hand.client.batch_execute("begin").await.unwrap();
     let waits =
@@ -123,7 +123,7 @@ async fn an_enqueue_that_does_not_lock_its_dependencies_is_detected() {
     catches("depend_on", guard, "", expected, a_wait_for_a_job_that_is_being_pruned).await;
 }
 
-async fn a_retried_job_whose_clean_up_is_done(queue: &TestQueue, hand: &Hand) -> Told {
+async fn a_retried_job_whose_clean_up_is_done(queue: &TestQueue, hand: &Hand) -> Reported {
     hand.define(json!({"key": "held", "retention": {"succeeded": 86400}, "on_purge": "clean"})).await;
     hand.define(json!({"key": "clean"})).await;
     let id = hand.enqueue("'held'").await;
@@ -151,11 +151,25 @@ async fn a_retried_job_whose_clean_up_is_done(queue: &TestQueue, hand: &Hand) ->
     holds(forgotten, "a retried job still waits for its deletion")
 }
 
+/// The two guards of a deletion by retention: either of them is enough.
+const CLEAN_UP: (&str, &str, &str) =
+    ("finish_clean_ups", "unnest(batch.done) j where j = any (ended)", "unnest(batch.done) j");
+const DELETION: (&str, &str, &str) = (
+    "purge_unaudited",
+    "h.job_id = any (jobs) and h.job_status is not null order by h.job_id for update skip locked",
+    "h.job_id = any (jobs) order by h.job_id for update skip locked",
+);
+
 #[tokio::test]
 async fn a_deletion_that_does_not_recheck_the_state_is_detected() {
-    let (guard, instead) = ("unnest(batch.done) j where j = any (ended)", "unnest(batch.done) j");
-    let expected = "retention deletes a job that was just retried";
-    catches("finish_clean_ups", guard, instead, expected, a_retried_job_whose_clean_up_is_done).await;
+    for ((function, guard, instead), other) in [(CLEAN_UP, DELETION), (DELETION, CLEAN_UP)] {
+        let story = async |queue: &TestQueue, hand: &Hand| {
+            mutate(&hand.client, other.0, other.1, other.2).await;
+            a_retried_job_whose_clean_up_is_done(queue, hand).await
+        };
+        let expected = "retention deletes a job that was just retried";
+        catches(function, guard, instead, expected, story).await;
+    }
 }
 
 #[tokio::test]
@@ -172,7 +186,7 @@ async fn a_retry_that_keeps_the_pending_deletion_is_detected() {
     .await;
 }
 
-async fn a_barrier_of_another_cluster(queue: &TestQueue, hand: &Hand) -> Told {
+async fn a_barrier_of_another_cluster(queue: &TestQueue, hand: &Hand) -> Reported {
     let tenant = queue.tenant("leaving").await;
     assert_ne!(tenant, DEFAULT_TENANT);
     let restored = "update windlass.tenants set status = 'deleting', purge_barrier = '9000000000' where slug = 'leaving'";

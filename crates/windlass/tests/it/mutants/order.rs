@@ -9,7 +9,7 @@ use windlass::job::{Filter, State};
 use windlass::{DEFAULT_TENANT, NewJob};
 use windlass_testing::{TestQueue, eventually, waiting_for_locks};
 
-use super::{Told, catches, holds};
+use super::{Reported, catches, holds};
 use crate::blocks::Block;
 use crate::blocks::pages::{interleaved, listed};
 use crate::support::{Hand, assert_counts_are_exact, count};
@@ -39,7 +39,7 @@ async fn end_beside(queue: &TestQueue, ends: &[(&Block, i16)]) -> JoinHandle<Res
 /// between the first and the third.
 #[tokio::test(flavor = "multi_thread")]
 async fn settlements_that_lock_blocks_in_different_orders_are_detected() {
-    let story = async |queue: &TestQueue, hand: &Hand| -> Told {
+    let story = async |queue: &TestQueue, hand: &Hand| -> Reported {
         let (first, second, third) = (two(queue, hand).await, two(queue, hand).await, two(queue, hand).await);
         assert!(first.seq < second.seq && second.seq < third.seq);
         let (open, probe) = (queue.client().await, queue.client().await);
@@ -63,7 +63,7 @@ async fn settlements_that_lock_blocks_in_different_orders_are_detected() {
 
 #[tokio::test]
 async fn positions_that_two_running_jobs_share_are_detected() {
-    let story = async |queue: &TestQueue, hand: &Hand| -> Told {
+    let story = async |queue: &TestQueue, hand: &Hand| -> Reported {
         let jobs = interleaved(queue, hand).await;
         let running = Filter::new(DEFAULT_TENANT).state(State::Running);
         let seen = listed(queue, running, 1).await;

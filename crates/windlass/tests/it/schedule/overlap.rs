@@ -201,3 +201,102 @@ async fn a_run_that_cancels_the_previous_job_does_not_deadlock_with_its_end_unde
     assert!(settled.await.unwrap());
     assert_eq!(run.await.unwrap().unwrap().get::<_, &str>(0), "fired");
 }
+
+/// the retry sees that jobs may overlap, and an edit ends that before the retry commits.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retried_job_counts_after_an_edit_that_ends_allow() {
+    let (queue, hand, trigger) = with(Overlap::Allow).await;
+    let first = pass_a_minute(&queue, &hand, &trigger, 50).await.unwrap();
+    let fence = hand.claim_one().await;
+    assert!(hand.settle(&fence, None).await);
+    hand.client.batch_execute("begin").await.unwrap();
+    assert_eq!(hand.retry(first).await, "queued");
+    let editing = queue.queue().clone();
+    let edit = tokio::spawn(async move {
+        let skip = super::changes(json!({"overlap": "skip"}));
+        editing.update_trigger(DEFAULT_TENANT, trigger.id, None, &skip, "tester").await.unwrap()
+    });
+    until_waits_or_ends(&queue.client().await, &edit).await;
+    let run = async || queue.run_trigger(DEFAULT_TENANT, trigger.id, None, "tester").await.unwrap();
+    // If the edit did not wait, this run finds the job ended.
+    let second = if edit.is_finished() { run().await.job_id } else { None };
+    hand.client.batch_execute("commit").await.unwrap();
+    edit.await.unwrap();
+    if let Some(second) = second {
+        hand.cancel(second).await;
+    }
+    let run = run().await;
+    assert_eq!((run.outcome.as_str(), run.reason.as_deref()), ("skipped", Some("overlap")));
+}
+
+/// the same with a snapshot from before the edit.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_with_an_old_snapshot_counts_after_an_edit_that_ends_allow() {
+    let (queue, hand, trigger) = with(Overlap::Allow).await;
+    let first = pass_a_minute(&queue, &hand, &trigger, 50).await.unwrap();
+    let fence = hand.claim_one().await;
+    assert!(hand.settle(&fence, None).await);
+    let old = queue.client().await;
+    old.batch_execute("begin isolation level repeatable read; select from windlass.job_triggers")
+        .await
+        .unwrap();
+    let skip = super::changes(json!({"overlap": "skip"}));
+    queue.update_trigger(DEFAULT_TENANT, trigger.id, None, &skip, "tester").await.unwrap();
+    let second = queue.run_trigger(DEFAULT_TENANT, trigger.id, None, "tester").await.unwrap().job_id.unwrap();
+    assert_eq!(hand.cancel(second).await, "canceled");
+    let retried = old.query_one("select windlass.retry($1, $2, 'tester')", &[&DEFAULT_TENANT, &first]).await;
+    let is_retried = retried.is_ok() && old.batch_execute("commit").await.is_ok();
+    let run = queue.run_trigger(DEFAULT_TENANT, trigger.id, None, "tester").await.unwrap();
+    let expected = if is_retried { ("skipped", Some("overlap")) } else { ("fired", None) };
+    assert_eq!((run.outcome.as_str(), run.reason.as_deref()), expected);
+}
+
+/// the edit locks the trigger, and must see what others have fired until then.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edit_with_an_old_snapshot_is_refused() {
+    let (queue, hand, trigger) = with(Overlap::Allow).await;
+    for level in ["repeatable read", "serializable"] {
+        let begin = format!("begin isolation level {level}");
+        hand.client.batch_execute(&begin).await.unwrap();
+        let edit = "select windlass.update_trigger($1, $2, 1, '{}', false, null, null, 'edited')";
+        let error = hand.client.query_one(edit, &[&DEFAULT_TENANT, &trigger.id]).await.unwrap_err();
+        assert_eq!(error.code().unwrap().code(), "WL021", "{level}");
+        hand.client.batch_execute("rollback").await.unwrap();
+    }
+    drop(queue);
+}
+
+/// the blocks of the jobs that it cancels are locked in the order of every cancel.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_cancels_jobs_does_not_deadlock_with_a_cancel_of_many() {
+    let (queue, hand, trigger) = with(Overlap::Allow).await;
+    let first = pass_a_minute(&queue, &hand, &trigger, 50).await.unwrap();
+    let second = pass_a_minute(&queue, &hand, &trigger, 49).await.unwrap();
+    // The block of the first one comes after that of the second one.
+    for fence in hand.claim_all().await {
+        assert!(fence.job != first || hand.settle(&fence, None).await);
+    }
+    assert_eq!(hand.retry(first).await, "queued");
+    assert_eq!(hand.claim_one().await.job, first);
+    let cancel_running = super::changes(json!({"overlap": "cancel_running"}));
+    let trigger =
+        queue.update_trigger(DEFAULT_TENANT, trigger.id, None, &cancel_running, "tester").await.unwrap();
+    let open = queue.client().await;
+    open.batch_execute("begin").await.unwrap();
+    open.execute("select windlass.cancel($1, $2)", &[&DEFAULT_TENANT, &second]).await.unwrap();
+    let many = queue.client().await;
+    let many = tokio::spawn(async move {
+        let cancel = "select windlass.cancel_many($1, array[$2::uuid, $3::uuid], null)";
+        many.query_one(cancel, &[&DEFAULT_TENANT, &first, &second]).await.map(|_| ())
+    });
+    until_a_session_waits(&hand.client).await;
+    let running = queue.client().await;
+    let run = tokio::spawn(async move {
+        let run = "select outcome from windlass.run_trigger($1, $2, $3, null, array[windlass.uuid7()], 'held', array['{}'::jsonb])";
+        running.query_one(run, &[&DEFAULT_TENANT, &trigger.id, &trigger.generation]).await.map(|_| ())
+    });
+    eventually("both wait", async || waiting_for_locks(&hand.client).await == 2).await;
+    open.batch_execute("commit").await.unwrap();
+    many.await.unwrap().unwrap();
+    run.await.unwrap().unwrap();
+}

@@ -9,7 +9,7 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
-  only_of constant uuid := windlass.current_tenant();
+  only_of constant uuid := case when windlass.current_tenant() is not null then windlass.tenant_for(windlass.current_tenant()) end;
   link record;
   chain uuid;
   previous bytea;
@@ -94,8 +94,8 @@ as $$
 begin
   if of_tenant is not null then
     perform windlass.tenant_for(of_tenant);
-  else
-    of_tenant := windlass.current_tenant();
+  elsif windlass.current_tenant() is not null then
+    of_tenant := windlass.tenant_for(windlass.current_tenant());
   end if;
   return query
     select jsonb_build_object('tenant_id', h.tenant_id, 'position', h.position, 'hash', encode(h.hash, 'hex'), 'sealed_at', h.sealed_at)

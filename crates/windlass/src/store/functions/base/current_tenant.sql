@@ -73,6 +73,19 @@ return case when current_setting('server_version_num')::integer >= 160000 then
     or pg_has_role(windlass.caller()::name, 'windlass_operator', 'MEMBER')
     or pg_has_role(windlass.caller()::name, 'windlass_owner', 'MEMBER') end;
 
+-- Whether the caller is one of our own processes that route jobs themselves, and that is trusted to have validated them: workers,
+-- keepers and the server. Applications, operators and the admin are people's logins, whose jobs are checked. As above.
+create or replace function windlass.routes_jobs() returns boolean
+language sql stable
+return case when current_setting('server_version_num')::integer >= 160000 then
+       pg_has_role(windlass.caller()::name, 'windlass_worker', 'USAGE, SET')
+    or pg_has_role(windlass.caller()::name, 'windlass_keeper', 'USAGE, SET')
+    or pg_has_role(windlass.caller()::name, 'windlass_owner', 'USAGE, SET')
+  else
+       pg_has_role(windlass.caller()::name, 'windlass_worker', 'MEMBER')
+    or pg_has_role(windlass.caller()::name, 'windlass_keeper', 'MEMBER')
+    or pg_has_role(windlass.caller()::name, 'windlass_owner', 'MEMBER') end;
+
 -- The only rule about tenants; every function that takes a tenant calls it. Returns the tenant of the call: the named
 -- one, else the current one, else the default tenant. With a current tenant, no other tenant can be named. Without one,
 -- an application may act for the default tenant if it is the only one. The nil id is the installation, which is not a

@@ -110,7 +110,11 @@ begin
   if exists (select from windlass.gate g where g.of_id = for_id and g.purpose = for_purpose and g.turn = pg_current_xact_id()) then
     return;
   end if;
-  insert into windlass.gate as g (of_id, purpose, turn) values (for_id, for_purpose, pg_current_xact_id())
-    on conflict (of_id, purpose) do update set turn = excluded.turn;
+  -- An insert takes a number of the sequence even if the row exists, and numbers are never given back.
+  update windlass.gate g set turn = pg_current_xact_id() where g.of_id = for_id and g.purpose = for_purpose;
+  if not found then
+    insert into windlass.gate as g (of_id, purpose, turn) values (for_id, for_purpose, pg_current_xact_id())
+      on conflict (of_id, purpose) do update set turn = excluded.turn;
+  end if;
 end
 $$;

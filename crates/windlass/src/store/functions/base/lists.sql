@@ -11,6 +11,14 @@ as $$
     and pg_catalog.array_lower(given, 1) operator(pg_catalog.=) 1, true)
 $$;
 
+-- Whether an array is a list of short texts, as names of queues and definitions are.
+create or replace function windlass.is_list_of_names(given text[]) returns boolean
+language sql immutable parallel safe
+as $$
+  select windlass.is_list(given) and not exists (
+    select from pg_catalog.unnest(given) g (name) where g.name is null or pg_catalog.octet_length(g.name) operator(pg_catalog.>) 500)
+$$;
+
 -- Not a function that checks and refuses: a call costs several times as much as the expression. Functions that people call
 -- name the array.
 create or replace function windlass.refuse_array(field text default '') returns void

@@ -20,7 +20,7 @@ begin
     return old.id;
   end if;
   insert into windlass.job_definitions (key) values (definition ->> 'key') on conflict (key) do nothing;
-  select to_jsonb(d) || definition into wanted from windlass.job_definitions d where d.key = definition ->> 'key' for update;
+  select to_jsonb(d) || definition into wanted from windlass.job_definitions d where d.key = definition ->> 'key' for no key update;
   if not ((wanted -> 'min_priority')::integer <= (wanted -> 'priority')::integer
           and (wanted -> 'priority')::integer <= (wanted -> 'max_priority')::integer) then
     raise exception 'priority must be between min_priority and max_priority' using errcode = 'WL007', column = 'priority';
@@ -47,10 +47,13 @@ end
 $$;
 
 -- The same for applications, workers and operators, with a row of the audit trail if something changed. Definitions
--- belong to the installation, and so does the row.
+-- belong to the installation, and so does the row. Workers that start at once call it with what is stored already, so that is
+-- compared before anything is locked. What is recorded is read under the lock: a change of another caller, which this one
+-- waited for, is not part of it. Waits 3 seconds at most.
 create or replace function windlass.define(definition jsonb) returns uuid
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
+set lock_timeout = '3s'
 as $$
 #variable_conflict use_column
 declare
@@ -58,9 +61,19 @@ declare
   after jsonb;
   its_id uuid;
 begin
-  -- Locked first: a change that is being committed is not part of this one.
-  perform from windlass.job_definitions d where d.key = definition ->> 'key' for update;
-  select windlass.shown_definition(d.id) into before from windlass.job_definitions d where d.key = definition ->> 'key';
+  perform windlass.need_no_tenant('a definition');
+  perform windlass.refuse_definition(definition);
+  select d.id into its_id from windlass.job_definitions d
+   where d.key = definition ->> 'key'
+     and not exists (select from jsonb_each(definition) n where to_jsonb(d) -> n.key is distinct from n.value);
+  if found then
+    return its_id;
+  end if;
+  insert into windlass.job_definitions (key) values (definition ->> 'key') on conflict (key) do nothing;
+  if not found then
+    perform from windlass.job_definitions d where d.key = definition ->> 'key' for no key update;
+    select windlass.shown_definition(d.id) into before from windlass.job_definitions d where d.key = definition ->> 'key';
+  end if;
   its_id := windlass.write_definition(definition);
   after := windlass.shown_definition(its_id);
   if before is distinct from after then
@@ -68,5 +81,7 @@ begin
       before, after);
   end if;
   return its_id;
+exception when lock_not_available then
+  perform windlass.refuse_locked('the definition');
 end
 $$;

@@ -7,7 +7,7 @@ as $$
 begin
   -- Nested, because AND does not guarantee that the type is checked first.
   if jsonb_typeof(value) = 'number' then
-    return value::numeric between lowest and highest and value::numeric = trunc(value::numeric);
+    return value::numeric between lowest and highest and value::text !~ '[.]'; -- 5.0 is a number that no integer column reads
   end if;
   return case when value is not null then false end;
 end

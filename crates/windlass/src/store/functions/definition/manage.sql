@@ -30,6 +30,7 @@ $$;
 create or replace function windlass.change_definition(of_id uuid, fields jsonb, expected text) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
+set lock_timeout = '3s'
 as $$
 #variable_conflict use_column
 declare
@@ -40,7 +41,7 @@ begin
   if jsonb_typeof(fields) is distinct from 'object' then
     raise exception 'fields must be a JSON object' using errcode = 'WL007', column = 'fields';
   end if;
-  select d.key into its_key from windlass.job_definitions d where d.id = of_id for update;
+  select d.key into its_key from windlass.job_definitions d where d.id = of_id for no key update;
   if not found then
     return null;
   elsif expected is not null and windlass.shown_definition(of_id) ->> 'version' <> expected then
@@ -52,5 +53,7 @@ begin
     perform windlass.record_act(null, 'definition.change', of_id::text, was, windlass.shown_definition(of_id));
   end if;
   return windlass.shown_definition(of_id);
+exception when lock_not_available then
+  perform windlass.refuse_locked('the definition');
 end
 $$;

@@ -62,6 +62,13 @@ begin
      where e.emitted_at <= clock_timestamp() - make_interval(secs => late_ms / 1000.0)
      order by b.turn, b.seq;
   if not found then
+    -- A damaged row must not take the turn of the events behind it.
+    update windlass.event_pending p set problem = 'the event does not exist', retry_at = clock_timestamp() + interval '1 hour'
+      from unnest(tenants) w (tenant) cross join lateral (
+        select p.event_id from windlass.event_pending p where p.tenant_id = w.tenant and p.retry_at is null
+         order by p.seq limit greatest(1, most / turns) for update skip locked) o
+     where p.tenant_id = w.tenant and p.event_id = o.event_id
+       and not exists (select from windlass.event e where e.tenant_id = p.tenant_id and e.id = p.event_id);
     -- Skipped if another dispatcher has locked the row: it writes the same value.
     update windlass.leader l set rings_until = clock_timestamp() + make_interval(secs => ring_ms / 1000.0)
      where l.duty = (select s.duty from windlass.leader s where s.duty = 'dispatch' for update skip locked);

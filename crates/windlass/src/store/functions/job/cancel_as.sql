@@ -14,6 +14,9 @@ begin
   perform windlass.tenant_for(tenant);
   before := windlass.recorded_job(tenant, job);
   answer := windlass.cancel_unaudited(tenant, job);
+  if answer = 'requested' then
+    before := jsonb_build_object('status', 'running', 'cancel_requested_at', null); -- it may have been claimed during the wait for its lock
+  end if;
   if answer in ('canceled', 'requested') then
     perform windlass.write_audit(tenant, by_actor, by_role, from_address, request_id, 'job.cancel', job::text, 'done',
       before, windlass.recorded_job(tenant, job));

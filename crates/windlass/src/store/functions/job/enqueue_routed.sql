@@ -18,7 +18,7 @@ begin
     perform windlass.enqueue_routed_many(array[$1], array[$2], array[$3], array[$4], array[1], array[$5], array[$6]);
     return;
   end if;
-  is_application := not windlass.serves_all_tenants();
+  is_application := not windlass.routes_jobs();
   if is_application then
     perform windlass.refuse_routed(array[$1], array[$2], array[$3], array[$4], null, array[$5], null);
   elsif pg_catalog.length(pg_catalog.current_setting('windlass.tenant_id', true)) operator(pg_catalog.>) 0

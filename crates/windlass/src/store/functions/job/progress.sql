@@ -25,7 +25,7 @@ as $$
     select i.* from unnest(tenants, jobs, attempts, tokens, percents, messages) i (tenant, job, attempt, token, percent, message)
       cross join lateral (select from windlass.job b where b.tenant_id = i.tenant and b.id = i.job for key share skip locked) b
      where windlass.holds(i.tenant, i.job, i.attempt, i.token)),
-  told as (
+  written as (
     insert into windlass.progress as p (tenant_id, job_id, attempt, percent, message, updated_at)
       select i.tenant, i.job, i.attempt, i.percent, i.message, clock_timestamp()
         from held i order by 1, 2
@@ -33,5 +33,5 @@ as $$
         set attempt = excluded.attempt, percent = excluded.percent, message = excluded.message, updated_at = excluded.updated_at
         where p.attempt <= excluded.attempt and windlass.is_running(excluded.tenant_id, excluded.job_id, excluded.attempt)
       returning 1)
-  select count(*)::integer from told
+  select count(*)::integer from written
 $$;

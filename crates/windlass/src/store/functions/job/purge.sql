@@ -34,6 +34,9 @@ begin
   end if;
   perform windlass.stay_durable();
   if keep_promises then
+    -- Retention has locked them; another caller locks them here. What has not ended, or is locked, is kept.
+    jobs := array(select h.job_id from windlass.history h
+      where h.tenant_id = tenant and h.job_id = any (jobs) and h.job_status is not null order by h.job_id for update skip locked);
     held := windlass.needed_jobs(tenant, jobs);
     jobs := array(select j from unnest(jobs) j where j <> all (held));
   else

@@ -1,7 +1,7 @@
 -- Validates the arguments of enqueue_routed, enqueue_routed_many and enqueue_alike; calls tenants_for too. For every
 -- caller: arrays of the same length, parts of at most 64 jobs, and no id far in the future. If parts is null, all jobs
 -- have the same tenant, lane and number of attempts. Our own processes get a job's lane from route_of and validate its
--- payload, and are trusted with both. An application may pass anything: a job in another tenant's lane would take that
+-- payload, and are trusted with both. An application or an operator may pass anything: a job in another tenant's lane would take that
 -- tenant's turn, and a payload of a gigabyte would fail every claim that reads it.
 create or replace function windlass.refuse_routed(
   tenants uuid[], jobs uuid[], lanes integer[], attempts smallint[], parts integer[], payloads json[], extras jsonb[])
@@ -30,7 +30,7 @@ begin
   end if;
   perform windlass.refuse_ids(jobs);
   perform windlass.tenants_for(tenants);
-  if windlass.serves_all_tenants() then
+  if windlass.routes_jobs() then
     return;
   end if;
   select n.lane into refused from unnest(tenants, lanes) n (tenant, lane)

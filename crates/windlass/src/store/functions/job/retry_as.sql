@@ -16,6 +16,7 @@ begin
   answer := done.answer;
   holder := done.holder;
   if done.was is not null then
+    before := before || jsonb_build_object('status', done.was, 'cancel_requested_at', null); -- under the locks of the retry
     perform windlass.write_audit(tenant, by_actor, by_role, from_address, request_id, 'job.retry', job::text, 'done',
       before, windlass.recorded_job(tenant, job));
   end if;

@@ -1,7 +1,9 @@
 -- Creates the partitions of bodies and history for this week and the next weeks_ahead, and drops past empty ones. One
 -- keeper at a time. A step that cannot be done now is left for the next round and does not block the others.
 -- is_unfinished: call again soon, because there is a further step, or a lock for a new partition was not available. Weeks are
--- UTC, regardless of the session's time zone. Waits for locks only briefly, because others queue behind it.
+-- UTC, regardless of the session's time zone. Waits for locks only briefly, because others queue behind it, and ends at the first
+-- lock that is not available. A new partition locks the default one until the end of the transaction, so a keeper's login may create
+-- no more than keepers do: it then finds nothing to create.
 create or replace function windlass.maintain_partitions(weeks_ahead integer, out made integer, out dropped integer,
   out is_unfinished boolean)
 language plpgsql security definer
@@ -13,12 +15,13 @@ declare
   parent text;
   week timestamp;
   answer text;
+  most constant integer := case when pg_has_role(session_user, 'windlass_owner', 'MEMBER') then 12 else 2 end;
 begin
   made := 0;
   dropped := 0;
   is_unfinished := false;
-  if weeks_ahead is null or weeks_ahead not between 0 and 12 then
-    perform windlass.refuse_span('weeks_ahead', 0, 12); -- each partition is a cost for every statement
+  if weeks_ahead is null or weeks_ahead not between 0 and most then
+    perform windlass.refuse_span('weeks_ahead', 0, most); -- each partition is a cost for every statement
   end if;
   if not windlass.try_gate('partitions') then
     return;
@@ -30,8 +33,9 @@ begin
     for week in select date_trunc('week', now() at time zone 'UTC') + w * interval '1 week' from generate_series(0, weeks_ahead) w loop
       answer := windlass.make_partition(parent, week::date);
       made := made + (answer in ('made', 'moved'))::integer;
-      is_unfinished := is_unfinished or answer in ('step', 'moved', 'busy');
-      if answer in ('step', 'moved') then
+      -- A lock for a week that is not near can wait for the next round: whoever reads queues behind each try.
+      is_unfinished := answer in ('step', 'moved') or answer = 'busy' and week <= now() at time zone 'UTC' + interval '1 day';
+      if answer in ('step', 'moved', 'busy') then
         return; -- its lock must not be held during the next step
       end if;
     end loop;

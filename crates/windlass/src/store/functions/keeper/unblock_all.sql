@@ -1,7 +1,7 @@
 -- Unblocks jobs that settlements left blocked: jobs that wait for one with too many waiting jobs, and missed
 -- dependencies, where a job ended while another started to wait for it and neither saw the other. Returns the number of
 -- decided dependencies, and whether there are new ones left. The cost depends on what changed: see unblock_new and unblock_rest below,
--- and unblock_old.sql.
+-- and unblock_recent and unblock_old in unblock_old.sql.
 create or replace function windlass.unblock_all(most integer, out decided integer, out has_more boolean)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -11,6 +11,9 @@ as $$
 begin
   perform windlass.need_read_committed();
   select n.decided, n.has_more into decided, has_more from windlass.unblock_new(least(most, 200)) n;
+  if has_more then
+    decided := decided + windlass.unblock_recent(20, 10);
+  end if;
   decided := decided + windlass.unblock_rest(most) + windlass.unblock_old(least(most, 100));
   if exists (select from windlass.trouble t where t.duty = 'unblock') then
     -- Of jobs that are no longer blocked, and of jobs that no job waits for any more.

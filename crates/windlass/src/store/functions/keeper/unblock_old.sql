@@ -47,6 +47,44 @@ begin
 end
 $$;
 
+-- While unblock_new has a backlog, which is in the order of transactions and can be that of a single tenant: the newest
+-- blocked jobs of each tenant, some tenants in each round. A dependency that was missed is new.
+-- Index: blocked's primary key, one probe per tenant.
+create or replace function windlass.unblock_recent(most_tenants integer, most_jobs integer) returns integer
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  turn uuid;
+  first uuid;
+  found_tenant uuid;
+  jobs uuid[];
+  decided integer := 0;
+begin
+  select m.recent_tenant into turn from windlass.unblock_mark m for update skip locked;
+  if not found then
+    return 0;
+  end if;
+  for n in 1 .. most_tenants loop
+    select b.tenant_id into found_tenant from windlass.blocked b where b.tenant_id > turn order by b.tenant_id limit 1;
+    if not found then
+      select b.tenant_id into found_tenant from windlass.blocked b order by b.tenant_id limit 1;
+    end if;
+    exit when not found or found_tenant = first;
+    first := coalesce(first, found_tenant);
+    turn := found_tenant;
+    jobs := array(select b.job_id from windlass.blocked b where b.tenant_id = turn order by b.job_id desc limit most_jobs);
+    decided := decided + windlass.unblock_or_leave(turn, array(
+      select distinct l.needs_job_id from (select d.needs_job_id from windlass.dependency d
+        where d.tenant_id = turn and d.job_id = any (jobs) limit 20 * most_jobs) l), jobs);
+  end loop;
+  update windlass.unblock_mark m set recent_tenant = turn;
+  return decided;
+end
+$$;
+
 -- Starts those of these jobs that are blocked without a dependency, except rows that another transaction has locked.
 -- Returns their number.
 create or replace function windlass.start_free(tenant uuid, jobs uuid[]) returns integer

@@ -38,13 +38,13 @@ begin
     delete from windlass.job_log o
      using (select h.tenant, h.job, h.attempt, max(h.keep_from) as keep_from from held h group by 1, 2, 3) k
      where k.keep_from > 1 and o.tenant_id = k.tenant and o.job_id = k.job and o.attempt = k.attempt and o.chunk < k.keep_from),
-  told as (
+  written as (
     insert into windlass.job_log (tenant_id, job_id, attempt, chunk, stream, at, text)
       select h.tenant, h.job, h.attempt, h.chunk, h.stream, clock_timestamp(), h.text
         from held h where h.chunk >= h.keep_from order by 1, 2, 3, 4
       on conflict do nothing
       returning 1)
-  select count(*) into taken from told;
+  select count(*) into taken from written;
   return taken;
 end
 $$;

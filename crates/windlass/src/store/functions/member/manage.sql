@@ -21,7 +21,18 @@ begin
 end
 $$;
 
--- Changes the role of a member. Returns the member, or null if there is none.
+-- Deletes the links (invitations and password resets) that a member has created for the tenant, because the role that they were
+-- created with has ended. Checking the creator when a link is used would not be enough: the person may get the role again.
+-- Lock order: the creator's membership comes first, as in lock_link_creator.
+create or replace function windlass.end_links(of_tenant uuid, by_user uuid) returns void
+language sql
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+  delete from windlass.invitations i where i.tenant_id = of_tenant and i.created_by = 'user:' || by_user;
+  delete from windlass.password_resets r where r.by_tenant = of_tenant and r.created_by = 'user:' || by_user
+$$;
+
+-- Changes the role of a member, and ends the links that they have created. Returns the member, or null if there is none.
 create or replace function windlass.set_member_role(of_tenant uuid, of_user uuid, new_role text) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -35,6 +46,7 @@ begin
   update windlass.members m set role = new_role, updated_at = now()
    where m.tenant_id = of_tenant and m.user_id = of_user and m.role is distinct from new_role;
   if found then
+    perform windlass.end_links(of_tenant, of_user);
     perform windlass.record_act(of_tenant, 'member.role', of_user::text, was, windlass.shown_member(of_tenant, of_user));
   end if;
   return windlass.shown_member(of_tenant, of_user);
@@ -54,7 +66,7 @@ begin
 end
 $$;
 
--- Returns the removed member, or null.
+-- Removes a member, with the links that they have created. Returns the removed member, or null.
 create or replace function windlass.remove_member(of_tenant uuid, of_user uuid) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -67,6 +79,7 @@ begin
   was := windlass.lock_member(of_tenant, of_user);
   delete from windlass.members m where m.tenant_id = of_tenant and m.user_id = of_user;
   if found then
+    perform windlass.end_links(of_tenant, of_user);
     perform windlass.record_act(of_tenant, 'member.remove', of_user::text, was);
   end if;
   return was;

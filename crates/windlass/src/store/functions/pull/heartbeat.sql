@@ -16,6 +16,7 @@ as $$
 declare
   at timestamptz;
   block windlass.live;
+  holder integer;
 begin
   if seconds not between 1 and 86400 then
     perform windlass.refuse_span('seconds', 1, 86400);
@@ -31,15 +32,17 @@ begin
   if block.attempt is distinct from with_attempt or block.token is distinct from with_token then
     return;
   end if;
-  if exists (select from windlass.pull_lease r where r.tenant_id = tenant and r.job_id = job and r.attempt = with_attempt
-      and r.token = with_token) then
-    perform from windlass.job_workers w where w.id = block.worker for no key update;
+  -- The worker of the lease and not of the block: the job may have been handed over since the block was read.
+  select r.worker into holder from windlass.pull_lease r
+   where r.tenant_id = tenant and r.job_id = job and r.attempt = with_attempt and r.token = with_token;
+  if found then
+    perform from windlass.job_workers w where w.id = holder for no key update;
     at := clock_timestamp();
     update windlass.pull_lease r
        set lease_seconds = coalesce(seconds, r.lease_seconds),
            expires_at = least(at + coalesce(seconds, r.lease_seconds) * interval '1 s', r.times_out_at)
       from windlass.live l
-     where r.tenant_id = tenant and r.job_id = job and r.attempt = with_attempt and r.token = with_token
+     where r.tenant_id = tenant and r.job_id = job and r.attempt = with_attempt and r.token = with_token and r.worker = holder
        and l.tenant_id = tenant and l.job_id = job and l.attempt = with_attempt and l.token = with_token
     returning r.expires_at, l.cancel_requested_at[1] is not null, r.lease_seconds
       into lease_expires_at, cancel_requested, lease_seconds;
@@ -49,7 +52,7 @@ begin
     update windlass.job_workers w
        set last_seen_at = at, stopped_at = null, ended = null,
            lease_expires_at = greatest(w.lease_expires_at, pull_heartbeat.lease_expires_at + seconds_present * interval '1 s')
-     where w.id = block.worker;
+     where w.id = holder;
   else
     cancel_requested := block.cancel_requested_at[array_position(block.ids, job)] is not null;
     select w.lease_expires_at, w.lease_seconds into lease_expires_at, lease_seconds from windlass.job_workers w where w.id = block.worker;

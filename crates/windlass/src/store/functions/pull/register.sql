@@ -19,9 +19,7 @@ begin
   if seconds not between 1 and 86400 then
     perform windlass.refuse_span('seconds', 1, 86400);
   end if;
-  if not (windlass.is_list(queues) and windlass.is_list(definition_keys)) then
-    perform windlass.refuse_array(case when windlass.is_list(queues) then 'definition_keys' else 'queues' end);
-  end if;
+  perform windlass.refuse_worker(worker_id, hostname, version, queues, definition_keys, metadata);
   if $1 ~ '@[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then
     perform windlass.need_tenant(right($1, 36)::uuid); -- the row would stay
   end if;

@@ -13,13 +13,17 @@ declare
 begin
   perform windlass.need_read_committed();
   perform windlass.tenant_for(tenant);
+  if octet_length(why) > 4096 or octet_length(on_type) > 500 or octet_length(on_id) > 500 then
+    raise exception 'reason must have at most 4096 bytes, subject_type and subject_id at most 500' using errcode = 'WL007',
+      column = case when octet_length(why) > 4096 then 'reason' when octet_length(on_type) > 500 then 'subject_type' else 'subject_id' end;
+  end if;
   perform windlass.lock_gate(tenant, 'hold');
   perform windlass.need_tenant(tenant);
   if (select count(*) from windlass.legal_hold h where h.tenant_id = tenant) >= 1000 then
     raise exception 'the tenant has 1000 legal holds; release some first' using errcode = 'WL005', column = 'reason';
   end if;
   insert into windlass.legal_hold (tenant_id, job_id, subject_type, subject_id, reason, created_by)
-    values (tenant, on_job, on_type, on_id, why, windlass.actor_for(by_actor)) returning id into new_id;
+    values (tenant, on_job, on_type, on_id, why, windlass.actor_for(windlass.cut_text(by_actor))) returning id into new_id;
   perform windlass.record_act(tenant, 'hold.place', new_id::text, null,
     (select to_jsonb(h) from windlass.legal_hold h where h.tenant_id = tenant and h.id = new_id));
   perform windlass.cancel_clean_ups(tenant);

@@ -40,7 +40,8 @@ set search_path = pg_catalog, windlass, pg_temp
 as $$
   select r.tenant_id, r.definition_key, r.status, extract(epoch from r.keep)::bigint, nullif(m.reached, '-infinity'),
          case when m.reached > '-infinity' then greatest(0, extract(epoch from clock_timestamp() - r.keep - m.reached)) end::bigint,
-         coalesce(m.moved, 0), m.updated_at
+         -- For a tenant, the count of a rule that applies to all of them would show what others do.
+         case when r.tenant_id is not null or windlass.current_tenant() is null then coalesce(m.moved, 0) end, m.updated_at
     from windlass.retention_rules() r left join windlass.keeper_mark m on m.duty = r.duty
    where windlass.current_tenant() is null or r.tenant_id is null or r.tenant_id = windlass.current_tenant()
    order by r.definition_key, r.status, r.tenant_id nulls first

@@ -15,6 +15,7 @@ begin
   if windlass.current_tenant() is not null then
     perform windlass.tenant_for(coalesce((select t.id from windlass.tenants t where t.slug = $1), '00000000-0000-0000-0000-000000000000'));
   end if;
+  perform windlass.refuse_tenant_fields(jsonb_build_object('slug', $1, 'name', $2, 'weight', $3));
   loop -- ends unless the tenant is created or deleted between the statements
     select to_jsonb(t) - internal into was from windlass.tenants t where t.slug = $1 for no key update;
     if found then
@@ -25,7 +26,6 @@ begin
        where t.slug = $1 and (t.name, t.weight) is distinct from ($2, $3) returning to_jsonb(t) - internal into became;
       exit;
     end if;
-    perform windlass.refuse_tenant_fields(jsonb_build_object('slug', $1));
     insert into windlass.tenants as t (slug, name, weight) values ($1, $2, $3) on conflict (slug) do nothing
       returning to_jsonb(t) - internal into became;
     exit when found;

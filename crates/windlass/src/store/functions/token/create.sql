@@ -41,11 +41,32 @@ begin
   delete from windlass.api_tokens t where t.tenant_id = for_tenant and t.id = any (array(
     select x.id from windlass.api_tokens x where x.tenant_id = for_tenant and not windlass.is_valid(x)
      order by coalesce(x.revoked_at, x.expires_at) desc, x.id offset 999));
+  perform windlass.refuse_token(token);
   perform windlass.refuse_instant('expires_at', (token ->> 'expires_at')::timestamptz);
   insert into windlass.api_tokens (tenant_id, id, kind, name, secret_hash, role, scopes, created_by, expires_at)
     select for_tenant, n.id, n.kind, n.name, hash, n.role, n.scopes, windlass.actor_for(n.created_by), n.expires_at
       from jsonb_to_record(token) n (id text, kind text, name text, role text, scopes text[], created_by text, expires_at timestamptz);
   return windlass.shown_token(for_tenant, token ->> 'id');
+end
+$$;
+
+-- Refuses (WL007) a token that a list of tokens could not show.
+create or replace function windlass.refuse_token(token jsonb) returns void
+language plpgsql immutable
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+declare
+  field constant text := case
+    when coalesce(token ->> 'id', '') = '' or octet_length(token ->> 'id') > 500 then 'id'
+    when octet_length(token ->> 'name') > 500 then 'name'
+    when jsonb_typeof(coalesce(token -> 'scopes', 'null')) not in ('null', 'array')
+      or jsonb_path_exists(token, 'strict $.scopes[*] ? (@.type() != "string" || @ like_regex "^.{101}")', '{}', true)
+      or jsonb_typeof(token -> 'scopes') = 'array' and jsonb_array_length(token -> 'scopes') > 100 then 'scopes' end;
+begin
+  if field is not null then
+    raise exception 'id must have 1 to 500 bytes, name at most 500, and scopes at most 100 texts of 100 characters'
+      using errcode = 'WL007', column = field;
+  end if;
 end
 $$;
 

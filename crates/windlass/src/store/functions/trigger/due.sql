@@ -37,14 +37,14 @@ begin
       from unnest(turns) u (id) cross join lateral (
         select s.id, s.bytes, row_number() over line as nth, sum(s.bytes) filter (where s.bytes <= share) over line as so_far
           from (select t.id, t.next_due_at, octet_length(t.payload_template::text) as bytes
-                  from windlass.job_triggers t join windlass.job_definitions d on d.id = t.definition_id
+                  from windlass.job_triggers t
                  where t.tenant_id = u.id and t.next_due_at <= late
                    and not (has_trouble and (windlass.is_set_aside('schedule', t.tenant_id, t.id::text)
                                              or windlass.is_set_aside('schedule', t.tenant_id, t.tenant_id::text)))
                  order by t.next_due_at limit greatest(1, most / cardinality(turns))) s
         window line as (order by s.next_due_at, s.id)) s
       join windlass.job_triggers t on t.tenant_id = u.id and t.id = s.id
-      join windlass.job_definitions d on d.id = t.definition_id
+      left join windlass.job_definitions d on d.id = t.definition_id
      where s.nth = 1 or s.bytes <= share and s.so_far <= share
      order by s.nth, t.next_due_at;
 end

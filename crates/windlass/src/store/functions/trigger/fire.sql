@@ -96,7 +96,7 @@ begin
     select n.ord from windlass.job_triggers t join unnest(tenants, triggers) with ordinality n (tenant, id, ord) on t.tenant_id = n.tenant
            and t.id = n.id
      where only_ords is null or n.ord = any (only_ords)
-     order by t.tenant_id, t.id for update of t skip locked);
+     order by t.tenant_id, t.id for no key update of t skip locked);
   with moved as (
     update windlass.job_triggers t set next_due_at = n.next_due
       from unnest(tenants, triggers, generations, expected, next_dues) with ordinality n (tenant, id, generation, due, next_due, ord)

@@ -25,6 +25,11 @@ begin
          where f.tenant_id = tenant and f.trigger_id = trigger and f.is_open
            and coalesce(windlass.state_of(tenant, f.job_id), 'purged') in ('succeeded', 'failed', 'dead_letter', 'canceled', 'purged');
       end if;
+      if policy = 'cancel_running' and of_kind <> 'backfill' then
+        -- All of them first, in the order of every cancel.
+        perform windlass.lock_jobs(tenant, array(
+          select f.job_id from windlass.fire f where f.tenant_id = tenant and f.trigger_id = trigger and f.is_open), 1000);
+      end if;
       if policy <> 'allow' and of_kind <> 'backfill' then
         for held in
           select f.job_id, windlass.state_of(tenant, f.job_id) as state from windlass.fire f
@@ -100,7 +105,7 @@ begin
   perform windlass.tenant_for(tenant);
   perform windlass.stay_durable();
   perform from windlass.job_triggers t
-    where t.tenant_id = tenant and t.id = trigger and t.generation = seen and t.deleted_at is null for update;
+    where t.tenant_id = tenant and t.id = trigger and t.generation = seen and t.deleted_at is null for no key update;
   if not found then
     return;
   end if;

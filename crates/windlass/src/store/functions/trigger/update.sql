@@ -25,6 +25,7 @@ begin
   if not windlass.is_list(missed) then
     perform windlass.refuse_array();
   end if;
+  perform windlass.need_read_committed(); -- fires are read under the lock
   perform windlass.tenant_for(tenant);
   perform windlass.refuse_trigger(fields, next_due);
   perform windlass.refuse_instant('missed', m) from unnest(missed) m;

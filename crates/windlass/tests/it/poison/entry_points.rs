@@ -209,8 +209,13 @@ async fn an_unknown_state_code_is_an_error_and_hides_no_other() {
          update windlass.history set job_status = 9 where job_id = '{damaged}'"
     );
     hand.client.batch_execute(&spoil).await.unwrap();
-    let error = queue.job(DEFAULT_TENANT, damaged).await.unwrap_err().to_string();
-    assert!(error.contains(&damaged.to_string()), "{error}");
+    let looking = queue.look(Reach::Tenant(DEFAULT_TENANT)).await.unwrap();
+    for error in
+        [queue.job(DEFAULT_TENANT, damaged).await.unwrap_err(), looking.why(damaged).await.unwrap_err()]
+    {
+        assert!(error.to_string().contains(&damaged.to_string()), "{error}");
+    }
+    looking.end().await.unwrap();
     let listed = queue.list(&Filter::new(DEFAULT_TENANT)).await.unwrap().jobs;
     let listed: Vec<_> = listed.iter().map(|job| (job.id, job.status)).collect();
     assert_eq!(listed, [(good, State::Succeeded)]);

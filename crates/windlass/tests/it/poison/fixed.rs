@@ -54,9 +54,9 @@ async fn a_lane_that_was_folded_later_is_not_shown() {
     let queue = TestQueue::create().await;
     rows::fold(&queue).await;
     let client = queue.client().await;
-    let mend = "update windlass.total set queued = 0 where lane = -7;
+    let fix = "update windlass.total set queued = 0 where lane = -7;
                 update windlass.trouble set seen_at = seen_at - interval '2 minutes'";
-    client.batch_execute(mend).await.unwrap();
+    client.batch_execute(fix).await.unwrap();
     for _ in 0..2 {
         keeper(&queue).run_once(Duty::Fold).await.unwrap();
     }
@@ -68,9 +68,10 @@ async fn a_trigger_that_was_fixed_is_not_shown() {
     let queue = TestQueue::create().await;
     rows::dispatch(&queue).await;
     let client = queue.client().await;
-    let mend = "update windlass.job_triggers t set conditions = '[]', updated_at = clock_timestamp()
+    let fix = "delete from windlass.event_pending p where not exists (select from windlass.event e where e.id = p.event_id);
+        update windlass.job_triggers t set conditions = '[]', updated_at = clock_timestamp()
         from windlass.trouble r where r.subject = t.id::text";
-    client.batch_execute(mend).await.unwrap();
+    client.batch_execute(fix).await.unwrap();
     assert!(set_aside(&queue).await.is_empty());
 }
 
