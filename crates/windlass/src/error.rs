@@ -12,6 +12,13 @@ use uuid::Uuid;
 use words::{contention_words, describe, payload_words, schema_words};
 
 /// A result whose error is [`Error`].
+///
+/// ```
+/// fn image_id(name: &str) -> windlass::Result<u64, std::num::ParseIntError> {
+///     name.trim_start_matches("image-").parse()
+/// }
+/// assert_eq!(image_id("image-7"), Ok(7));
+/// ```
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The errors, as cases that a caller can match.

@@ -80,6 +80,35 @@ use known::{KnownWorker, KnownWorkers};
 use reply::Reply;
 
 /// The service. Cheap to clone; clones share the dispatcher.
+///
+/// ```no_run
+/// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
+/// use std::time::Duration;
+/// use windlass::pull::{Beat, Claim, Held, Pull, Puller, WorkerInfo};
+/// use windlass::{Done, Failure};
+///
+/// let pull = Pull::start(queue).await?;
+/// let caller = Puller::new("machine-7").tenant(windlass::DEFAULT_TENANT);
+/// pull.register(&caller, &WorkerInfo::default().hostname("machine-7")).await?;
+///
+/// for job in pull.claim(&caller, Claim::new(["resize"]).limit(4)).await? {
+///     let (id, fence) = (job.id, job.fence.as_str());
+///     // Repeat this while the job runs.
+///     if pull.heartbeat(&caller, id, fence, &Beat::default().percent(Some(50.0))).await? == Held::LeaseLost {
+///         continue;
+///     }
+///     match job.attempt {
+///         1 => pull.complete(&caller, id, fence, Done::new()).await?,
+///         2 => pull.fail(&caller, id, fence, Failure::retry("no memory")).await?,
+///         3 => pull.snooze(&caller, id, fence, Duration::from_secs(60)).await?,
+///         _ => pull.release(&caller, id, fence).await?,
+///     };
+/// }
+/// pull.sign_off(&caller, None).await?;
+/// pull.stop().await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Pull {
     inner: Arc<Service>,

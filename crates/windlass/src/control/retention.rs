@@ -20,6 +20,13 @@ const MAX_KEPT: u64 = 3_162_240_000;
 const EVENTS: &str = "event";
 
 /// What a hold protects.
+///
+/// ```
+/// use windlass::retention::HoldOn;
+///
+/// let customer = HoldOn::Subject { kind: "customer".to_owned(), id: "7".to_owned() };
+/// assert_ne!(customer, HoldOn::Tenant);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HoldOn {
@@ -36,6 +43,23 @@ pub enum HoldOn {
     Tenant,
 }
 
+/// ```no_run
+/// # async fn example(acting: &windlass::admin::Acting) -> windlass::Result<()> {
+/// use std::time::Duration;
+/// use windlass::job::State;
+/// use windlass::retention::HoldOn;
+///
+/// let month = Some(Duration::from_secs(30 * 86_400));
+/// acting.keep(Some("report.build"), State::Succeeded, month).await?;
+/// acting.keep_events(month).await?;
+/// acting.keep_by_name(None, "dead_letter", None).await?;
+/// acting.forget_rule(Some("report.build"), "succeeded").await?;
+///
+/// let hold = acting.hold(&HoldOn::Tenant, "lawsuit 12").await?;
+/// acting.release(hold.id).await?;
+/// # Ok(())
+/// # }
+/// ```
 impl Acting {
     /// Sets a rule of the tenant for jobs that ended with this status, of one definition or of all (`None`). It takes
     /// precedence over the rules of the definitions. `keep` of none means forever.
@@ -146,6 +170,18 @@ fn checked_rule<'a>(definition: Option<&'a str>, status: &str) -> Result<&'a str
     Ok(key)
 }
 
+/// ```no_run
+/// # async fn example(reading: &windlass::admin::Reading) -> windlass::Result<()> {
+/// for rule in reading.retention().await? {
+///     println!("{} {}: {:?} s", rule.definition_key, rule.status, rule.keep_seconds);
+/// }
+/// for progress in reading.retention_progress().await? {
+///     println!("{} {}: {:?} s behind", progress.definition_key, progress.status, progress.behind_seconds);
+/// }
+/// println!("{} holds, {} jobs wait", reading.holds().await?.len(), reading.purge_waits().await?.len());
+/// # Ok(())
+/// # }
+/// ```
 impl Reading {
     /// The progress of the rules that apply to the tenant: its own, and those of its definitions.
     pub async fn retention_progress(&self) -> Result<Vec<RetentionProgress>> {
@@ -168,6 +204,23 @@ impl Reading {
     }
 }
 
+/// ```no_run
+/// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
+/// use std::time::Duration;
+/// use windlass::DEFAULT_TENANT;
+/// use windlass::job::State;
+/// use windlass::retention::HoldOn;
+///
+/// let week = Some(Duration::from_secs(7 * 86_400));
+/// queue.keep(DEFAULT_TENANT, None, State::Succeeded, week, "deploy").await?;
+/// let hold = queue.hold(DEFAULT_TENANT, &HoldOn::Tenant, "lawsuit 12", "legal").await?;
+/// queue.release(DEFAULT_TENANT, hold, "legal").await?;
+/// for rule in queue.retention_progress().await? {
+///     println!("{}: {} deleted", rule.status, rule.purged);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 impl Queue {
     /// See [`Acting::keep`].
     pub async fn keep(
