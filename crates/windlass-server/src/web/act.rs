@@ -52,8 +52,8 @@ async fn cancel(app: &App, viewer: &Viewer, id: Uuid) -> Result<ActionResult, Pr
     let words = match acting.cancel(id).await? {
         Canceled::Now => format!("Canceled job {}.", short(id)),
         Canceled::Requested => format!("Requested cancellation of job {}.", short(id)),
-        // Nothing was changed, so there is nothing to commit.
-        Canceled::AlreadyFinished => {
+        // It had ended: nothing was changed, so there is nothing to commit.
+        _ => {
             return Ok(ActionResult::succeeded(format!("Job {} had already finished.", short(id))));
         }
     };

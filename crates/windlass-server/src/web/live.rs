@@ -109,10 +109,7 @@ impl Pulses {
     }
 
     async fn look(&self, queue: &Queue, reach: Reach) -> Result<Look, windlass::Error> {
-        let key = match reach {
-            Reach::Tenant(tenant) => tenant,
-            Reach::Everything => windlass::admin::INSTALLATION,
-        };
+        let key = reach.tenant().unwrap_or(windlass::admin::INSTALLATION);
         let place = {
             let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if places.len() > MAX_TENANTS {

@@ -132,13 +132,12 @@ fn row(trigger: Trigger, may_administer: bool, now: Timestamp) -> TriggerRow {
         address
     };
     let fields = trigger.fields;
-    let fires = match fields.trigger_type {
-        TriggerType::Event => Fires::OnEvent(fields.event_name.unwrap_or_default()),
-        TriggerType::Schedule => {
-            let cron = fields.cron_expr.unwrap_or_default();
-            let zone = fields.timezone.unwrap_or_else(|| "UTC".to_owned());
-            Fires::OnSchedule { words: schedule_words(&cron, &zone), cron, zone }
-        }
+    let fires = if fields.trigger_type == TriggerType::Schedule {
+        let cron = fields.cron_expr.unwrap_or_default();
+        let zone = fields.timezone.unwrap_or_else(|| "UTC".to_owned());
+        Fires::OnSchedule { words: schedule_words(&cron, &zone), cron, zone }
+    } else {
+        Fires::OnEvent(fields.event_name.unwrap_or_default())
     };
     TriggerRow {
         id: trigger.id,

@@ -121,10 +121,10 @@ impl Viewer {
 
     /// What a page shows that covers all tenants for a super-admin who has not chosen one, and otherwise the tenant.
     pub(crate) fn scope_words(&self, frame: &Frame) -> String {
-        match (self.caller.wide_reach(), &frame.tenant) {
-            (Reach::Everything, _) => "All tenants".to_owned(),
-            (Reach::Tenant(_), Some(tenant)) => tenant.name.clone(),
-            (Reach::Tenant(_), None) => "This tenant".to_owned(),
+        match (self.caller.wide_reach().tenant(), &frame.tenant) {
+            (None, _) => "All tenants".to_owned(),
+            (Some(_), Some(tenant)) => tenant.name.clone(),
+            (Some(_), None) => "This tenant".to_owned(),
         }
     }
 

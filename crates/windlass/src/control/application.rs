@@ -32,6 +32,7 @@ use crate::store;
 /// # }
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Canceled {
     /// The job was waiting and will not start.
     Now,

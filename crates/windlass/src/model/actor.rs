@@ -66,6 +66,7 @@ impl Actor {
 /// assert_eq!(Reach::Everything.tenant(), None);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Reach {
     /// One tenant.
     Tenant(Uuid),

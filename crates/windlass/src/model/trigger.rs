@@ -33,6 +33,7 @@ pub(crate) const EVENT_ROOTS: [&str; 4] = ["event", "meta", "trigger", "tenant_i
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum TriggerType {
     /// An event with a matching name.
     Event,

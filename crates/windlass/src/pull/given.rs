@@ -20,6 +20,7 @@ use crate::store::pull::Dealt;
 /// assert_eq!(report(Held::LeaseLost), "another worker runs it");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Held<T> {
     /// The lease is held, and this is the result.
     Held(T),

@@ -72,6 +72,7 @@ pub struct Context {
 /// assert!(end(Completion::LeaseLost).is_err());
 /// ```
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Completion {
     /// Commit the transaction, then return this from the handler.
     Ready(Done),

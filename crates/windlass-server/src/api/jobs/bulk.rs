@@ -6,7 +6,7 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
-use windlass::admin::{Bulk, BulkCursor};
+use windlass::admin::BulkCursor;
 use windlass::job::Filter;
 
 use super::filter::FilterBody;
@@ -116,9 +116,10 @@ async fn run(
             Verb::Retry => acting.retryable(&filter, from).await?,
             Verb::Delete => acting.matching(&filter, from).await?,
         };
-        let outcomes = page.ids.into_iter().map(|id| (id, "matched".to_owned())).collect();
+        let results =
+            page.ids.into_iter().map(|id| BulkResult { id, outcome: "matched".to_owned() }).collect();
         // A dry run changes nothing, so nothing is committed or audited.
-        return Ok(Json(response(&Bulk { outcomes, next: page.next }, named.as_deref(), true)));
+        return Ok(Json(response(results, None, page.next, named.as_deref())));
     }
     let bulk = match verb {
         Verb::Cancel => acting.cancel_many(&filter, from).await?,
@@ -126,7 +127,9 @@ async fn run(
         Verb::Delete => acting.delete_many(&filter, from).await?,
     };
     acting.commit().await?;
-    Ok(Json(response(&bulk, named.as_deref(), false)))
+    let changed = bulk.changed();
+    let results = bulk.outcomes.into_iter().map(|(id, outcome)| BulkResult { id, outcome }).collect();
+    Ok(Json(response(results, Some(changed), bulk.next, named.as_deref())))
 }
 
 /// The filter, and the ids if given.
@@ -145,17 +148,26 @@ fn which(
     }
 }
 
-/// Ids without a matching job are reported as missing, even if another tenant has such a job.
-fn response(bulk: &Bulk, named: Option<&[Uuid]>, dry_run: bool) -> BulkResponse {
-    let mut results: Vec<BulkResult> =
-        bulk.outcomes.iter().map(|(id, outcome)| BulkResult { id: *id, outcome: outcome.clone() }).collect();
+/// Ids without a matching job are reported as missing, even if another tenant has such a job. A dry run changed none.
+fn response(
+    mut results: Vec<BulkResult>,
+    changed: Option<usize>,
+    next: Option<BulkCursor>,
+    named: Option<&[Uuid]>,
+) -> BulkResponse {
     let matched = results.len();
     for id in named.unwrap_or_default() {
         if !results.iter().any(|result| result.id == *id) {
             results.push(BulkResult { id: *id, outcome: "missing".to_owned() });
         }
     }
-    let changed = if dry_run { 0 } else { bulk.changed() };
-    let next_cursor = bulk.next.filter(|_| named.is_none()).map(|next| next.to_string());
-    BulkResponse { dry_run, matched, changed, has_more: next_cursor.is_some(), next_cursor, results }
+    let next_cursor = next.filter(|_| named.is_none()).map(|next| next.to_string());
+    BulkResponse {
+        dry_run: changed.is_none(),
+        matched,
+        changed: changed.unwrap_or_default(),
+        has_more: next_cursor.is_some(),
+        next_cursor,
+        results,
+    }
 }

@@ -38,6 +38,7 @@ const RETRYABLE: [State; 4] = [State::DeadLetter, State::Failed, State::Canceled
 /// # }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Bulk {
     /// The outcome of each job: `canceled`, `requested`, `queued`, `blocked`, `deleted`; or, unchanged, `finished`,
     /// `not_finished`, `past_deadline`, `duplicate`, `missing`.
@@ -64,6 +65,7 @@ impl Bulk {
 /// # }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BulkPage {
     /// At most a thousand.
     pub ids: Vec<Uuid>,

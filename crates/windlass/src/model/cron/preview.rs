@@ -42,6 +42,7 @@ pub struct DueRun {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum ClockChange {
     /// Its time is skipped that day, so it runs at the first instant after the gap.
     MovedPastGap,

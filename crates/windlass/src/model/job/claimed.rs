@@ -21,6 +21,7 @@ use crate::model::trace::Trace;
 /// assert_eq!(Fence::decode(&fence.encode()), Some(fence));
 /// assert_eq!(Fence::decode("anything else"), None);
 /// ```
+// Exhaustive: pull workers hold the encoded form, which has exactly these values. Another one would be another type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fence {
     /// The tenant of the job.

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+// Exhaustive: an application that handles every state must be changed for a new one, and the compiler shows where.
 pub enum State {
     /// Due later: a delay, or the backoff before a retry.
     Scheduled,

@@ -55,6 +55,7 @@ impl Source {
 /// assert_eq!(IfUnmet::Run.as_str(), "run");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum IfUnmet {
     /// It is canceled. The default for `depends_on`.
     Cancel,
