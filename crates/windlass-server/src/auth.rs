@@ -22,7 +22,7 @@ mod secret;
 pub mod session;
 mod token;
 
-pub(crate) use attempts::Attempts;
+pub(crate) use attempts::SignInAttempts;
 pub use authenticator::{Authenticated, Authenticator, Unauthenticated};
 pub use bootstrap::create_admin_token;
 pub use caller::{Caller, Who};
@@ -33,4 +33,4 @@ pub(crate) use member::MemberRole;
 pub use password::{hash_password, verify_password};
 pub use role::{Permission, Role};
 pub use secret::Secret;
-pub use token::{Kind, TokenSecret};
+pub use token::{TokenKind, TokenSecret};

@@ -103,28 +103,28 @@ pub struct Global {
 pub enum Command {
     Up(up::Up),
     Serve(serve::Serve),
-    Worker(worker::Worker),
+    Worker(worker::WorkerCommand),
     Keeper(keeper::Keeper),
     Migrate(migrate::Migrate),
     Doctor(doctor::Doctor),
     /// Enqueue, show, cancel, retry and follow jobs
     Jobs(jobs::Jobs),
-    Summary(summary::Summary),
+    Summary(summary::SummaryCommand),
     Top(top::Top),
     /// List, apply and compare job definitions
-    Definitions(definitions::Definitions),
+    Definitions(definitions::DefinitionsCommand),
     /// Create, change and delete tenants
-    Tenants(tenants::Tenants),
+    Tenants(tenants::TenantsCommand),
     /// Create, rotate and revoke API tokens
-    Tokens(tokens::Tokens),
+    Tokens(tokens::TokensCommand),
     /// List, pause and resume queues
-    Queues(queues::Queues),
+    Queues(queues::QueuesCommand),
     /// List, drain and resume workers
-    Workers(workers::Workers),
+    Workers(workers::WorkersCommand),
     /// Show and set how long finished jobs and events are kept
-    Retention(retention::Retention),
+    Retention(retention::RetentionCommand),
     /// List, place and release legal holds
-    Holds(holds::Holds),
+    Holds(holds::HoldsCommand),
     /// List the audit trail and verify its hash chain
     Audit(audit::Audit),
     /// Print an example configuration, or check one

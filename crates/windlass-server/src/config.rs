@@ -25,11 +25,11 @@ pub struct Configuration {
     #[config(nested)]
     pub auth: Auth,
     #[config(nested)]
-    pub events: Events,
+    pub events: EventSettings,
     #[config(nested)]
-    pub limits: Limits,
+    pub limits: LimitSettings,
     #[config(nested)]
-    pub worker: Worker,
+    pub worker: WorkerSettings,
     #[config(nested)]
     pub metrics: Metrics,
     #[config(nested)]
@@ -114,14 +114,14 @@ pub struct Auth {
 }
 
 #[derive(Debug, Config)]
-pub struct Events {
+pub struct EventSettings {
     /// The file with the signed webhooks through which other services can emit events.
     #[config(env = "WINDLASS_HOOKS_FILE")]
     pub hooks: Option<PathBuf>,
 }
 
 #[derive(Debug, Config)]
-pub struct Limits {
+pub struct LimitSettings {
     /// The maximum size of a request body, in bytes.
     #[config(env = "WINDLASS_BODY_BYTES", default = 4194304)]
     pub body_bytes: usize,
@@ -174,7 +174,7 @@ pub struct Limits {
 }
 
 #[derive(Debug, Config)]
-pub struct Worker {
+pub struct WorkerSettings {
     /// The worker file: the commands and HTTP calls of this worker.
     #[config(env = "WINDLASS_WORKER_FILE")]
     pub file: Option<PathBuf>,

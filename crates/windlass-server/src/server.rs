@@ -25,7 +25,7 @@ use tower::ServiceExt as _;
 
 use admission::Admission;
 pub(crate) use admission::network_of;
-use idle::{Activity, Receiving, Response, Timeouts};
+use idle::{Activity, Receiving, TimedResponse, Timeouts};
 pub(crate) use origin::client_of;
 pub use origin::{OverTls, Proxies};
 use unread::Noted;
@@ -166,7 +166,9 @@ async fn accept(app: App, listener: TcpListener, tls: Option<TlsAcceptor>, stop:
                         request.extensions_mut().insert(over_tls);
                         let mut response = router.oneshot(request).await?;
                         reading.finish(response.headers_mut());
-                        Ok::<_, std::convert::Infallible>(response.map(|body| Response { body, in_progress }))
+                        Ok::<_, std::convert::Infallible>(
+                            response.map(|body| TimedResponse { body, in_progress }),
+                        )
                     }
                 });
             let serving = server.serve_connection_with_upgrades(stream, service).into_owned();

@@ -15,10 +15,9 @@ use windlass::retention::{PurgeWait, RetentionProgress, RetentionRule};
 use crate::auth::Caller;
 use crate::http::{App, Body, Problem, Query};
 
-/// The retention rules and the progress of deletion. Not the schema `Retention` of definitions.
+/// The retention rules and the progress of deletion.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = RetentionReport)]
-pub(crate) struct Retention {
+pub(crate) struct RetentionReport {
     /// The rules of the tenant, which take precedence over those of the definitions.
     #[schema(value_type = Vec<RetentionRuleShown>)]
     rules: Vec<RetentionRule>,
@@ -78,14 +77,14 @@ pub(crate) struct PurgeWaitShown {
 }
 
 /// Read retention rules and their progress
-#[utoipa::path(get, path = "/api/v1/retention", tag = "retention", responses((status = 200, body = Retention)))]
-pub(crate) async fn read(State(app): State<App>, caller: Caller) -> Result<Json<Retention>, Problem> {
+#[utoipa::path(get, path = "/api/v1/retention", tag = "retention", responses((status = 200, body = RetentionReport)))]
+pub(crate) async fn read(State(app): State<App>, caller: Caller) -> Result<Json<RetentionReport>, Problem> {
     let looking = app.queue().look(caller.reach()).await?;
     let rules = looking.retention().await?;
     let progress = looking.retention_progress().await?;
     let waits = looking.purge_waits().await?;
     looking.end().await?;
-    Ok(Json(Retention { rules, progress, waits }))
+    Ok(Json(RetentionReport { rules, progress, waits }))
 }
 
 /// A new rule.

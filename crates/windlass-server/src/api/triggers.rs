@@ -22,7 +22,7 @@ use crate::http::{
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct ListQuery {
+pub(crate) struct TriggerListQuery {
     /// Only `event` or `schedule` triggers.
     #[param(inline, value_type = Option<schema::TriggerType>)]
     trigger_type: Option<TriggerType>,
@@ -44,11 +44,11 @@ pub(crate) struct Triggers {
 }
 
 /// List triggers, newest first
-#[utoipa::path(get, path = "/api/v1/jobs/triggers", tag = "triggers", params(ListQuery), responses((status = 200, body = Triggers)))]
+#[utoipa::path(get, path = "/api/v1/jobs/triggers", tag = "triggers", params(TriggerListQuery), responses((status = 200, body = Triggers)))]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
-    Query(query): Query<ListQuery>,
+    Query(query): Query<TriggerListQuery>,
 ) -> Result<Json<Triggers>, Problem> {
     let (limit, offset) = (page_limit(query.limit, 100, 500)?, page_offset(query.offset)?);
     let looking = app.queue().look(caller.reach()).await?;

@@ -17,7 +17,7 @@ use tower::ServiceExt;
 use super::exit::{Exit, Failure};
 use super::print;
 use crate::http::ProblemKind;
-use events::Events;
+use events::EventReader;
 
 /// The timeout of a call that is not a stream.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
@@ -40,13 +40,13 @@ pub(crate) struct Client {
 
 #[derive(Clone)]
 enum Target {
-    Server { http: reqwest::Client, url: String, token: Option<Token> },
+    Server { http: reqwest::Client, url: String, token: Option<ClientToken> },
     Database(Box<axum::Router>),
 }
 
 /// An API token, and where it was found.
 #[derive(Clone)]
-pub(crate) struct Token {
+pub(crate) struct ClientToken {
     secret: String,
     source: String,
 }
@@ -58,7 +58,7 @@ struct Response {
 }
 
 impl Client {
-    pub(crate) fn to_server(url: &str, token: Option<Token>) -> Result<Self, Failure> {
+    pub(crate) fn to_server(url: &str, token: Option<ClientToken>) -> Result<Self, Failure> {
         let http = reqwest::Client::builder()
             .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(Duration::from_secs(5))
@@ -161,12 +161,12 @@ impl Client {
     }
 
     /// Server-sent events, as they come: name and data.
-    pub(crate) async fn events(&self, path: &str) -> Result<Events, Failure> {
+    pub(crate) async fn events(&self, path: &str) -> Result<EventReader, Failure> {
         let Response { status, chunks } = self.send(Method::GET, path, None).await?;
         if !status.is_success() {
             return Err(self.failure(status, &whole(chunks).await?));
         }
-        Ok(Events::new(chunks))
+        Ok(EventReader::new(chunks))
     }
 
     async fn call(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value, Failure> {
@@ -258,8 +258,8 @@ pub(crate) fn list_of(page: &Value) -> Vec<Value> {
 }
 
 /// The token from the flag, from the given file, or from the file that `windlass up` wrote here.
-pub(crate) fn token(given: Option<&str>, file: Option<&Path>) -> Result<Option<Token>, Failure> {
-    let token = |text: &str, source: String| Token { secret: text.trim().to_owned(), source };
+pub(crate) fn token(given: Option<&str>, file: Option<&Path>) -> Result<Option<ClientToken>, Failure> {
+    let token = |text: &str, source: String| ClientToken { secret: text.trim().to_owned(), source };
     if let Some(text) = given {
         let is_variable = std::env::var("WINDLASS_TOKEN").is_ok_and(|variable| variable == text);
         return Ok(Some(token(text, if is_variable { "WINDLASS_TOKEN" } else { "--token" }.to_owned())));

@@ -56,7 +56,7 @@ pub struct Up {
 
 /// Everything that was started, in the order in which it is stopped.
 struct Everything {
-    example: Option<examples::Running>,
+    example: Option<examples::RunningExample>,
     running: Running,
     parts: Parts,
 }
@@ -143,7 +143,7 @@ impl Up {
         settings: Settings,
         listener: TcpListener,
         parts: &mut Parts,
-    ) -> Result<(Option<examples::Running>, Running), Failure> {
+    ) -> Result<(Option<examples::RunningExample>, Running), Failure> {
         windlass::migrate(&settings).await?;
         if let Some(postgres) = &parts.postgres {
             parts.url_file = Some(DatabaseUrlFile::create(&self.data_dir, &postgres.url())?);

@@ -19,7 +19,7 @@ use super::heavy::{Heavy, usual_heavy};
 use super::limits::Rates;
 use super::searches::Searches;
 use super::unsent::Unsent;
-use crate::auth::{Attempts, Authenticator, JwtSettings};
+use crate::auth::{Authenticator, JwtSettings, SignInAttempts};
 use crate::hooks::Hooks;
 use crate::server::Proxies;
 use crate::web::Pulses;
@@ -27,11 +27,11 @@ use crate::web::Pulses;
 /// The server's state; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct App {
-    inner: Arc<Inner>,
+    inner: Arc<AppState>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct AppState {
     queue: Queue,
     options: Options,
     authenticator: Authenticator,
@@ -41,7 +41,7 @@ struct Inner {
     rates: Rates,
     searches: Searches,
     heavy: Heavy,
-    attempts: Attempts,
+    attempts: SignInAttempts,
     denials: Denials,
     pull: OnceCell<Pull>,
     pulses: Pulses,
@@ -134,7 +134,7 @@ impl App {
         let authenticator = Authenticator::new(queue.clone(), options.jwt.clone(), options.secure_cookies);
         let bodies = Bodies::new(options.body_bytes_at_once);
         Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(AppState {
                 queue,
                 streams: Slots::new(options.streams_per_tenant),
                 // Only counted: the library limits them.
@@ -148,7 +148,7 @@ impl App {
                 authenticator,
                 rates: Rates::default(),
                 searches: Searches::default(),
-                attempts: Attempts::default(),
+                attempts: SignInAttempts::default(),
                 denials: Denials::default(),
                 pull: OnceCell::new(),
                 pulses: Pulses::default(),
@@ -224,7 +224,7 @@ impl App {
     }
 
     /// Failed attempts to sign in.
-    pub(crate) fn attempts(&self) -> &Attempts {
+    pub(crate) fn attempts(&self) -> &SignInAttempts {
         &self.inner.attempts
     }
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use uuid::Uuid;
 use windlass::admin::{AuditEntry, AuditQuery, Reading};
 
-use super::asked::Query;
+use super::asked::UiQuery;
 use super::frame::{Frame, Section};
 use super::job::pretty;
 use super::page::{Page, page};
@@ -19,10 +19,10 @@ use crate::http::App;
 
 #[derive(Template)]
 #[template(path = "audit.html")]
-struct AuditPage {
+struct AuditView {
     frame: Frame,
     scope: String,
-    search: Search,
+    search: AuditSearch,
     rows: Vec<AuditRow>,
     next: Option<String>,
 }
@@ -39,14 +39,14 @@ struct AuditRow {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Search {
+pub(crate) struct AuditSearch {
     actor: String,
     action: String,
     outcome: String,
     before: Option<i64>,
 }
 
-impl Search {
+impl AuditSearch {
     /// Whether it can exclude entries.
     fn is_active(&self) -> bool {
         let texts = [&self.actor, &self.action, &self.outcome];
@@ -60,7 +60,7 @@ const ROWS: u16 = 50;
 pub(crate) async fn list(
     FromState(app): FromState<App>,
     viewer: Viewer,
-    Query(search): Query<Search>,
+    UiQuery(search): UiQuery<AuditSearch>,
 ) -> Page {
     let frame = viewer.frame(&app, Section::Audit).await?;
     let looking = app.queue().look(viewer.caller.wide_reach()).await?;
@@ -94,7 +94,7 @@ pub(crate) async fn list(
             entry,
         }
     };
-    page(&AuditPage {
+    page(&AuditView {
         scope: viewer.scope_words(&frame),
         rows: entries.into_iter().map(row).collect(),
         search,

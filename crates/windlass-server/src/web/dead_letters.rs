@@ -9,7 +9,7 @@ use windlass::admin::{DEAD_LETTERS_SEEN, ErrorGroup};
 use windlass::internals::headline;
 use windlass::job::{Filter, State};
 
-use super::act::{Verb, all};
+use super::act::{ActionVerb, all};
 use super::cards::grouped;
 use super::frame::{Frame, Section};
 use super::jobs::short;
@@ -103,7 +103,7 @@ pub(crate) async fn retry(FromState(app): FromState<App>, viewer: Viewer, posted
             None => return Ok(back("/ui/dead-letters", "failed", "The group no longer exists.")),
         }
     };
-    let result = all(&app, &viewer, Verb::Retry, &filter).await?;
+    let result = all(&app, &viewer, ActionVerb::Retry, &filter).await?;
     Ok(back("/ui/dead-letters", result.role, result.words))
 }
 

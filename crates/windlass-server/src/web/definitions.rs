@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 use windlass::admin::Reach;
 
-use super::asked::Id;
+use super::asked::PathId;
 use super::form::{Form, Shown, Wrong};
 use super::frame::{Frame, Section};
 use super::page::{Page, PageProblem, back, page};
@@ -93,7 +93,7 @@ pub(crate) async fn new(FromState(app): FromState<App>, viewer: Viewer) -> Page 
 }
 
 /// `GET /ui/definitions/{definition_id}`
-pub(crate) async fn edit(FromState(app): FromState<App>, viewer: Viewer, Id(id): Id) -> Page {
+pub(crate) async fn edit(FromState(app): FromState<App>, viewer: Viewer, PathId(id): PathId) -> Page {
     let looking = app.queue().look(Reach::Everything).await?;
     let definition = looking.definition(id).await?;
     looking.end().await?;
@@ -134,7 +134,7 @@ pub(crate) async fn create(FromState(app): FromState<App>, viewer: Viewer, poste
 pub(crate) async fn change(
     FromState(app): FromState<App>,
     viewer: Viewer,
-    Id(id): Id,
+    PathId(id): PathId,
     posted: Posted,
 ) -> Page {
     save(&app, &viewer, Some(id), &posted).await

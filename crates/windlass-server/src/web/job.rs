@@ -11,7 +11,7 @@ use windlass::internals::headline;
 use windlass::job::{Attempt, Filter, Job, LogChunk, LogPosition, State};
 use windlass::schedule::Trigger;
 
-use super::asked::Id;
+use super::asked::PathId;
 use super::frame::{Frame, Section};
 use super::jobs::{Row, rows, short};
 use super::json_view::JsonView;
@@ -26,7 +26,7 @@ use crate::http::{App, Problem};
 
 #[derive(Template)]
 #[template(path = "job.html")]
-struct JobPage {
+struct JobView {
     frame: Frame,
     job: Job,
     short: String,
@@ -117,7 +117,7 @@ const MAX_ATTEMPTS: i32 = 10;
 const COPIED: usize = 8_000;
 
 /// `GET /ui/jobs/{job_id}`
-pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer, Id(id): Id) -> Page {
+pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer, PathId(id): PathId) -> Page {
     let tenant = viewer.caller.tenant();
     let mut frame = viewer.frame(&app, Section::Jobs).await?;
     let looking = app.queue().look(viewer.caller.reach()).await?;
@@ -153,7 +153,7 @@ pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer, Id(id):
     let reasons = why.map(|why| {
         why.reasons.iter().map(|reason| (as_sentence(&reason.message), as_sentence(&reason.remedy))).collect()
     });
-    page(&JobPage {
+    page(&JobView {
         short: short(id),
         mark: Mark::of(job.status, job.attempt_count > 0),
         sentence: sentence(&job, &attempts, now),
@@ -190,12 +190,12 @@ pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer, Id(id):
 }
 
 /// `GET /ui/jobs/{job_id}/payload`: the whole payload as text, to be read or copied.
-pub(crate) async fn payload(FromState(app): FromState<App>, viewer: Viewer, Id(id): Id) -> Page {
+pub(crate) async fn payload(FromState(app): FromState<App>, viewer: Viewer, PathId(id): PathId) -> Page {
     whole(&app, &viewer, id, |job| Some(job.payload)).await
 }
 
 /// `GET /ui/jobs/{job_id}/result`: the whole result as text.
-pub(crate) async fn result(FromState(app): FromState<App>, viewer: Viewer, Id(id): Id) -> Page {
+pub(crate) async fn result(FromState(app): FromState<App>, viewer: Viewer, PathId(id): PathId) -> Page {
     whole(&app, &viewer, id, |job| job.result).await
 }
 

@@ -9,7 +9,7 @@ use windlass::admin::{Activity, Run};
 use windlass::internals::headline;
 use windlass::job::{Counts, Job, State};
 
-use super::asked::Query;
+use super::asked::UiQuery;
 use super::cards::{Card, Facts, HOUR, cards, grouped, minutes};
 use super::chart::{Bar, Dot, Figure, Unit, distribution, percentile, scatter, throughput};
 use super::frame::{Frame, Section};
@@ -116,7 +116,7 @@ struct Duration {
 pub(crate) async fn list(
     FromState(app): FromState<App>,
     viewer: Viewer,
-    Query(query): Query<JobsQuery>,
+    UiQuery(query): UiQuery<JobsQuery>,
 ) -> Page {
     let query = query.cleaned();
     // A search for an id redirects to its job.

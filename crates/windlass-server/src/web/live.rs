@@ -20,7 +20,7 @@ use uuid::Uuid;
 use windlass::Queue;
 use windlass::admin::Reach;
 
-use super::asked::Query;
+use super::asked::UiQuery;
 use super::page::PageProblem;
 use crate::auth::{Caller, Permission};
 use crate::http::{App, StreamAccess, revoked};
@@ -42,7 +42,7 @@ pub(crate) async fn stream(
     FromState(app): FromState<App>,
     caller: Caller,
     access: StreamAccess,
-    Query(scope): Query<Scope>,
+    UiQuery(scope): UiQuery<Scope>,
 ) -> Result<Response, PageProblem> {
     let (reach, access) = match scope.all {
         Some(_) if caller.may(Permission::Administer) => {

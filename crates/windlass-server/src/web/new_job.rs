@@ -12,14 +12,14 @@ use uuid::Uuid;
 use windlass::NewJob;
 use windlass::admin::Reading;
 
-use super::asked::Query;
+use super::asked::UiQuery;
 use super::frame::{Frame, Section};
 use super::job::pretty;
 use super::jobs::short;
 use super::page::{Page, PageProblem, back, page, sentence};
 use super::posted::Posted;
 use super::query::instant;
-use super::schema_form::{Field, FieldView, Raw, draw, fields, raw_of, read};
+use super::schema_form::{Field, FieldView, RawFields, draw, fields, raw_of, read};
 use super::viewer::Viewer;
 use crate::http::{App, Problem};
 use crate::plain::json_fault;
@@ -35,7 +35,7 @@ struct NewJobPage {
     fields: Vec<FieldView>,
     /// The payload as JSON, if it is edited as JSON.
     json: Option<String>,
-    options: Options,
+    options: JobFormOptions,
     wrong: Option<String>,
     /// If the same form is submitted twice, one job is created.
     request_key: String,
@@ -43,21 +43,21 @@ struct NewJobPage {
 
 /// The options of a job in addition to its payload, as submitted.
 #[derive(Debug, Default)]
-struct Options {
+struct JobFormOptions {
     at: String,
     priority: String,
     dedupe: String,
     tags: String,
 }
 
-impl Options {
+impl JobFormOptions {
     fn is_empty(&self) -> bool {
         [&self.at, &self.priority, &self.dedupe, &self.tags].iter().all(|text| text.is_empty())
     }
 }
 
 #[derive(Debug, Default, Deserialize)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedJob {
     definition: Option<String>,
     from: Option<Uuid>,
 }
@@ -67,10 +67,10 @@ pub(crate) struct Wanted {
 struct Draft {
     definition: String,
     payload: Option<Value>,
-    raw: Raw,
+    raw: RawFields,
     faults: HashMap<String, String>,
     json: Option<String>,
-    options: Options,
+    options: JobFormOptions,
     wrong: Option<String>,
 }
 
@@ -78,7 +78,7 @@ struct Draft {
 pub(crate) async fn form(
     FromState(app): FromState<App>,
     viewer: Viewer,
-    Query(wanted): Query<Wanted>,
+    UiQuery(wanted): UiQuery<WantedJob>,
 ) -> Page {
     let looking = app.queue().look(viewer.caller.reach()).await?;
     let mut draft = Draft { definition: wanted.definition.unwrap_or_default(), ..Draft::default() };
@@ -101,8 +101,12 @@ pub(crate) async fn enqueue(FromState(app): FromState<App>, viewer: Viewer, post
     looking.end().await?;
     let known = definition.as_ref().map(|definition| fields(&definition["arg_schema"])).unwrap_or_default();
     let text = |name: &str| posted.get(name).unwrap_or_default().trim().to_owned();
-    let options =
-        Options { at: text("at"), priority: text("priority"), dedupe: text("dedupe"), tags: text("tags") };
+    let options = JobFormOptions {
+        at: text("at"),
+        priority: text("priority"),
+        dedupe: text("dedupe"),
+        tags: text("tags"),
+    };
     let is_json = posted.get("mode") == Some("json");
     let json = posted.get("json").unwrap_or("{}").to_owned();
     let wanted = posted.get("do").unwrap_or("enqueue").to_owned();
@@ -149,7 +153,7 @@ pub(crate) async fn enqueue(FromState(app): FromState<App>, viewer: Viewer, post
 }
 
 /// The valid fields of an incomplete form.
-fn read_what_fits(fields: &[Field], raw: &Raw) -> Value {
+fn read_what_fits(fields: &[Field], raw: &RawFields) -> Value {
     let fitting: Vec<Field> =
         fields.iter().filter(|field| read(std::slice::from_ref(*field), raw).is_ok()).cloned().collect();
     read(&fitting, raw).unwrap_or_else(|_| json!({}))

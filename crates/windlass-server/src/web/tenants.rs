@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 use windlass::admin::{Reach, Tenant};
 
-use super::asked::{Id, Query};
+use super::asked::{PathId, UiQuery};
 use super::cards::grouped;
 use super::form::{Form, Shown, Wrong};
 use super::frame::{Frame, Section, TenantName};
@@ -20,7 +20,7 @@ use crate::http::{App, Problem};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Search {
+pub(crate) struct TenantSearch {
     q: String,
     /// The last tenant of the previous page.
     after: Option<Uuid>,
@@ -62,7 +62,7 @@ struct State {
 pub(crate) async fn list(
     FromState(app): FromState<App>,
     viewer: Viewer,
-    Query(search): Query<Search>,
+    UiQuery(search): UiQuery<TenantSearch>,
 ) -> Page {
     let frame = viewer.frame(&app, Section::Tenants).await?;
     let looking = app.queue().look(Reach::Everything).await?;
@@ -100,7 +100,7 @@ pub(crate) async fn list(
 pub(crate) async fn find(
     FromState(app): FromState<App>,
     viewer: Viewer,
-    Query(search): Query<Search>,
+    UiQuery(search): UiQuery<TenantSearch>,
 ) -> Page {
     let looking = app.queue().look(Reach::Everything).await?;
     let found = looking.find_tenants(&search.q, None, SWITCHER).await?;
@@ -170,7 +170,7 @@ pub(crate) async fn new(FromState(app): FromState<App>, viewer: Viewer) -> Page 
 }
 
 /// `GET /ui/tenants/{tenant_id}`
-pub(crate) async fn edit(FromState(app): FromState<App>, viewer: Viewer, Id(id): Id) -> Page {
+pub(crate) async fn edit(FromState(app): FromState<App>, viewer: Viewer, PathId(id): PathId) -> Page {
     let looking = app.queue().look(Reach::Everything).await?;
     let tenant = looking.tenant_record(id).await?;
     looking.end().await?;
@@ -253,7 +253,7 @@ pub(crate) async fn create(FromState(app): FromState<App>, viewer: Viewer, poste
 pub(crate) async fn change(
     FromState(app): FromState<App>,
     viewer: Viewer,
-    Id(id): Id,
+    PathId(id): PathId,
     posted: Posted,
 ) -> Page {
     let acting = app.queue().act(Reach::Everything, &viewer.caller.actor()).await?;

@@ -57,7 +57,7 @@ pub(crate) struct BulkResult {
 }
 
 #[derive(Clone, Copy)]
-enum Verb {
+enum BulkVerb {
     Cancel,
     Retry,
     Delete,
@@ -70,7 +70,7 @@ pub(crate) async fn cancel(
     caller: Caller,
     body: Body<BulkBody>,
 ) -> Result<Json<BulkResponse>, Problem> {
-    run(Verb::Cancel, app, caller, body).await
+    run(BulkVerb::Cancel, app, caller, body).await
 }
 
 /// Retry many finished jobs
@@ -80,7 +80,7 @@ pub(crate) async fn retry(
     caller: Caller,
     body: Body<BulkBody>,
 ) -> Result<Json<BulkResponse>, Problem> {
-    run(Verb::Retry, app, caller, body).await
+    run(BulkVerb::Retry, app, caller, body).await
 }
 
 /// Delete many jobs
@@ -92,11 +92,11 @@ pub(crate) async fn delete(
     caller: Caller,
     body: Body<BulkBody>,
 ) -> Result<Json<BulkResponse>, Problem> {
-    run(Verb::Delete, app, caller, body).await
+    run(BulkVerb::Delete, app, caller, body).await
 }
 
 async fn run(
-    verb: Verb,
+    verb: BulkVerb,
     State(app): State<App>,
     caller: Caller,
     body: Body<BulkBody>,
@@ -112,9 +112,9 @@ async fn run(
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
     if body.value.dry_run {
         let page = match verb {
-            Verb::Cancel => acting.cancelable(&filter, from).await?,
-            Verb::Retry => acting.retryable(&filter, from).await?,
-            Verb::Delete => acting.matching(&filter, from).await?,
+            BulkVerb::Cancel => acting.cancelable(&filter, from).await?,
+            BulkVerb::Retry => acting.retryable(&filter, from).await?,
+            BulkVerb::Delete => acting.matching(&filter, from).await?,
         };
         let results =
             page.ids.into_iter().map(|id| BulkResult { id, outcome: "matched".to_owned() }).collect();
@@ -122,9 +122,9 @@ async fn run(
         return Ok(Json(response(results, None, page.next, named.as_deref())));
     }
     let bulk = match verb {
-        Verb::Cancel => acting.cancel_many(&filter, from).await?,
-        Verb::Retry => acting.retry_many(&filter, from).await?,
-        Verb::Delete => acting.delete_many(&filter, from).await?,
+        BulkVerb::Cancel => acting.cancel_many(&filter, from).await?,
+        BulkVerb::Retry => acting.retry_many(&filter, from).await?,
+        BulkVerb::Delete => acting.delete_many(&filter, from).await?,
     };
     acting.commit().await?;
     let changed = bulk.changed();

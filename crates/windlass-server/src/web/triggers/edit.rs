@@ -19,10 +19,10 @@ use crate::auth::Permission;
 use crate::http::{App, Problem, parse};
 use crate::plain::json_fault;
 use crate::unique::Unique;
-use crate::web::asked::{Id, Query};
+use crate::web::asked::{PathId, UiQuery};
 
 #[derive(Debug, Default, Deserialize)]
-pub(crate) struct Kind {
+pub(crate) struct TriggerChoice {
     #[serde(default)]
     r#type: String,
 }
@@ -93,7 +93,11 @@ const MISFIRES: [(&str, &str); 3] = [
 ];
 
 /// `GET /ui/triggers/new`
-pub(crate) async fn new(FromState(app): FromState<App>, viewer: Viewer, Query(kind): Query<Kind>) -> Page {
+pub(crate) async fn new(
+    FromState(app): FromState<App>,
+    viewer: Viewer,
+    UiQuery(kind): UiQuery<TriggerChoice>,
+) -> Page {
     let kind = if kind.r#type == "event" { "event" } else { "schedule" };
     let shown = json!({"trigger_type": kind, "cron_expr": "0 2 * * *", "timezone": "UTC", "is_enabled": true,
         "dedupe_window_seconds": 300, "payload_template": {}, "conditions": {}});
@@ -101,7 +105,7 @@ pub(crate) async fn new(FromState(app): FromState<App>, viewer: Viewer, Query(ki
 }
 
 /// `GET /ui/triggers/{trigger_id}`
-pub(crate) async fn edit(FromState(app): FromState<App>, viewer: Viewer, Id(id): Id) -> Page {
+pub(crate) async fn edit(FromState(app): FromState<App>, viewer: Viewer, PathId(id): PathId) -> Page {
     let looking = app.queue().look(viewer.caller.reach()).await?;
     let trigger = looking.trigger(id).await?;
     looking.end().await?;
@@ -204,7 +208,7 @@ pub(crate) async fn create(FromState(app): FromState<App>, viewer: Viewer, poste
 pub(crate) async fn change(
     FromState(app): FromState<App>,
     viewer: Viewer,
-    Id(id): Id,
+    PathId(id): PathId,
     posted: Posted,
 ) -> Page {
     let looking = app.queue().look(viewer.caller.reach()).await?;
