@@ -76,9 +76,9 @@ pub async fn upkeep(stop: CancellationToken) {
 
 /// All metrics as text. `tenants` is the number of tenants with their own series.
 pub async fn text(queue: &Queue, tenants: usize) -> windlass::Result<String> {
-    let looking = queue.look(Reach::Everything).await?;
-    let overview = looking.overview().await?;
-    looking.end().await?;
+    let reading = queue.read(Reach::Everything).await?;
+    let overview = reading.overview().await?;
+    reading.end().await?;
     let mut text = recorder().render();
     text.push_str(&depths(&overview, tenants));
     Ok(text)

@@ -204,12 +204,12 @@ pub enum Error {
     },
     /// The program runs commands but does not call the required function.
     #[error(
-        "this program runs commands and must call windlass::worker::run_shim_if_asked() at the start of main"
+        "this program runs commands and must call windlass::worker::run_shim_if_requested() at the start of main"
     )]
     NoShim,
     /// A worker has two handlers for one definition.
     #[error("two handlers are registered for {key:?}")]
-    HandlerTwice {
+    DuplicateHandler {
         /// The key of the definition.
         key: String,
     },

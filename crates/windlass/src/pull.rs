@@ -55,7 +55,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-pub use ask::{Beat, Claim, Puller, WorkerInfo};
+pub use ask::{Claim, Heartbeat, Puller, WorkerInfo};
 pub use given::{HeartbeatReply, Held, PulledJob, Registered};
 pub use undelivered::PulledJobs;
 
@@ -84,7 +84,7 @@ use reply::Reply;
 /// ```no_run
 /// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
 /// use std::time::Duration;
-/// use windlass::pull::{Beat, Claim, Held, Pull, Puller, WorkerInfo};
+/// use windlass::pull::{Heartbeat, Claim, Held, Pull, Puller, WorkerInfo};
 /// use windlass::{Done, Failure};
 ///
 /// let pull = Pull::start(queue).await?;
@@ -94,7 +94,7 @@ use reply::Reply;
 /// for job in pull.claim(&caller, Claim::new(["resize"]).limit(4)).await? {
 ///     let (id, fence) = (job.id, job.fence.as_str());
 ///     // Repeat this while the job runs.
-///     if pull.heartbeat(&caller, id, fence, &Beat::default().percent(Some(50.0))).await? == Held::LeaseLost {
+///     if pull.heartbeat(&caller, id, fence, &Heartbeat::default().percent(Some(50.0))).await? == Held::LeaseLost {
 ///         continue;
 ///     }
 ///     match job.attempt {
@@ -239,7 +239,7 @@ impl Pull {
         puller: &Puller,
         job: Uuid,
         fence: &str,
-        beat: &Beat,
+        beat: &Heartbeat,
     ) -> Result<Held<HeartbeatReply>> {
         beat.check()?;
         let Some(fence) = puller.holds(job, fence) else { return Ok(Held::LeaseLost) };

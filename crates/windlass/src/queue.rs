@@ -125,7 +125,7 @@ impl Queue {
     }
 
     /// The same for an operator, whose login needs the role `windlass_operator`. All operations through [`Self::act`]
-    /// and [`Self::look`] use that role.
+    /// and [`Self::read`] use that role.
     ///
     /// ```no_run
     /// # async fn example() -> windlass::Result<()> {
@@ -133,7 +133,7 @@ impl Queue {
     /// use windlass::{Queue, Settings};
     ///
     /// let queue = Queue::connect_as_operator(Settings::new("postgresql://ops@localhost/app")?).await?;
-    /// println!("{} tenants", queue.look(Reach::Everything).await?.tenants().await?.len());
+    /// println!("{} tenants", queue.read(Reach::Everything).await?.tenants().await?.len());
     /// # Ok(())
     /// # }
     /// ```

@@ -81,7 +81,7 @@ use uuid::Uuid;
 pub use crate::telemetry::Transition;
 pub use builder::WorkerBuilder;
 #[cfg(feature = "commands")]
-pub use command::{CommandSpec, run_shim_if_asked};
+pub use command::{CommandSpec, run_shim_if_requested};
 pub use context::Completion;
 #[cfg(any(feature = "commands", feature = "http-jobs"))]
 pub use file::WorkerFile;

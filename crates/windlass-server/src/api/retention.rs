@@ -79,11 +79,11 @@ pub(crate) struct PurgeWaitShown {
 /// Read retention rules and their progress
 #[utoipa::path(get, path = "/api/v1/retention", tag = "retention", responses((status = 200, body = RetentionReport)))]
 pub(crate) async fn read(State(app): State<App>, caller: Caller) -> Result<Json<RetentionReport>, Problem> {
-    let looking = app.queue().look(caller.reach()).await?;
-    let rules = looking.retention().await?;
-    let progress = looking.retention_progress().await?;
-    let waits = looking.purge_waits().await?;
-    looking.end().await?;
+    let reading = app.queue().read(caller.reach()).await?;
+    let rules = reading.retention().await?;
+    let progress = reading.retention_progress().await?;
+    let waits = reading.purge_waits().await?;
+    reading.end().await?;
     Ok(Json(RetentionReport { rules, progress, waits }))
 }
 
@@ -143,7 +143,7 @@ pub(crate) async fn set(
     let RuleBody { definition_key, status, keep_seconds } = body.value;
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
     let keep = keep_seconds.map(Duration::from_secs);
-    let rule = acting.keep_by_name(definition_key.as_deref(), status.as_str(), keep).await?;
+    let rule = acting.set_retention_by_name(definition_key.as_deref(), status.as_str(), keep).await?;
     acting.commit().await?;
     Ok(Json(rule))
 }
@@ -170,7 +170,7 @@ pub(crate) async fn clear(
     Query(query): Query<RuleQuery>,
 ) -> Result<StatusCode, Problem> {
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
-    acting.forget_rule(query.definition_key.as_deref(), query.status.as_str()).await?;
+    acting.clear_retention(query.definition_key.as_deref(), query.status.as_str()).await?;
     acting.commit().await?;
     Ok(StatusCode::NO_CONTENT)
 }

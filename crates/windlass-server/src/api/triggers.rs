@@ -51,9 +51,9 @@ pub(crate) async fn list(
     Query(query): Query<TriggerListQuery>,
 ) -> Result<Json<Triggers>, Problem> {
     let (limit, offset) = (page_limit(query.limit, 100, 500)?, page_offset(query.offset)?);
-    let looking = app.queue().look(caller.reach()).await?;
-    let triggers = looking.triggers(query.trigger_type, query.cursor, limit, offset.into()).await?;
-    looking.end().await?;
+    let reading = app.queue().read(caller.reach()).await?;
+    let triggers = reading.triggers(query.trigger_type, query.cursor, limit, offset.into()).await?;
+    reading.end().await?;
     let is_full = triggers.len() == usize::from(limit);
     let next_cursor = triggers.last().filter(|_| is_full).map(|trigger| trigger.id);
     Ok(Json(Triggers { triggers: triggers.iter().map(shown).collect(), next_cursor }))
@@ -88,9 +88,9 @@ pub(crate) async fn create(
 #[utoipa::path(get, path = "/api/v1/jobs/triggers/{trigger_id}", tag = "triggers", params(("trigger_id" = Uuid, Path)),
     responses((status = 200, body = schema::Trigger, headers(("ETag" = String, description = "The generation of the trigger")))))]
 pub(crate) async fn read(State(app): State<App>, caller: Caller, Id(id): Id) -> Result<Response, Problem> {
-    let looking = app.queue().look(caller.reach()).await?;
-    let trigger = looking.trigger(id).await?;
-    looking.end().await?;
+    let reading = app.queue().read(caller.reach()).await?;
+    let trigger = reading.trigger(id).await?;
+    reading.end().await?;
     trigger.map(|trigger| respond(StatusCode::OK, &trigger)).ok_or_else(|| Problem::not_found("trigger"))
 }
 

@@ -182,9 +182,9 @@ impl Authenticator {
                 return Ok(tenant.clone());
             }
         }
-        let looking = self.queue.look(Reach::Tenant(id)).await?;
-        let tenant = looking.tenants().await?.pop();
-        looking.end().await?;
+        let reading = self.queue.read(Reach::Tenant(id)).await?;
+        let tenant = reading.tenants().await?.pop();
+        reading.end().await?;
         let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
         if tenants.len() >= MAX_CACHED {
             tenants.clear();

@@ -82,9 +82,9 @@ impl ChangeWatch {
         if self.reach == Reach::Everything {
             return Ok(self.app.everyone().await?.all.clone());
         }
-        let looking = self.app.queue().look(self.reach).await?;
-        let overview = looking.overview().await?;
-        looking.end().await?;
+        let reading = self.app.queue().read(self.reach).await?;
+        let overview = reading.overview().await?;
+        reading.end().await?;
         Ok(overview.all)
     }
 }

@@ -55,10 +55,10 @@ const MAX_ERROR: usize = 600;
 /// `GET /ui/dead-letters`
 pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page {
     let mut frame = viewer.frame(&app, Section::DeadLetters).await?;
-    let looking = app.queue().look(viewer.caller.reach()).await?;
-    let counts = looking.counts().await?;
-    let groups = looking.error_groups(viewer.caller.tenant()).await?;
-    looking.end().await?;
+    let reading = app.queue().read(viewer.caller.reach()).await?;
+    let counts = reading.counts().await?;
+    let groups = reading.error_groups(viewer.caller.tenant()).await?;
+    reading.end().await?;
     frame.dead_letters = counts.iter().map(|each| each.dead_letter).sum();
     let total: i64 = counts.iter().map(|each| each.of(State::DeadLetter)).sum();
     let now = frame.now;
@@ -94,9 +94,9 @@ pub(crate) async fn retry(FromState(app): FromState<App>, viewer: Viewer, posted
     let filter = if posted.get("all").is_some() {
         Filter::new(tenant).state(State::DeadLetter)
     } else {
-        let looking = app.queue().look(viewer.caller.reach()).await?;
-        let groups = looking.error_groups(tenant).await?;
-        looking.end().await?;
+        let reading = app.queue().read(viewer.caller.reach()).await?;
+        let groups = reading.error_groups(tenant).await?;
+        reading.end().await?;
         let wanted = posted.get("group").unwrap_or_default();
         match groups.into_iter().find(|group| mark(group) == wanted) {
             Some(group) => Filter::new(tenant).ids(group.jobs),

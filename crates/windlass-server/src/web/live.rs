@@ -122,9 +122,9 @@ impl Pulses {
         if let Some(known) = look.filter(|look| look.at.elapsed() < SHARED) {
             return Ok(known);
         }
-        let looking = queue.look(reach).await?;
-        let counts = looking.counts().await?;
-        looking.end().await?;
+        let reading = queue.read(reach).await?;
+        let counts = reading.counts().await?;
+        reading.end().await?;
         let mut hasher = DefaultHasher::new();
         for each in &counts {
             (each.tenant_id, &each.queue, each.definition_id).hash(&mut hasher);

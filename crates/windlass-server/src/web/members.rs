@@ -68,10 +68,10 @@ pub(crate) async fn list(
     UiQuery(search): UiQuery<Search>,
 ) -> Page {
     let frame = viewer.frame(&app, Section::Members).await?;
-    let looking = app.queue().look(viewer.caller.reach()).await?;
-    let members = looking.members(viewer.caller.tenant()).await?;
-    let invitations = looking.invitations(viewer.caller.tenant()).await?;
-    looking.end().await?;
+    let reading = app.queue().read(viewer.caller.reach()).await?;
+    let members = reading.members(viewer.caller.tenant()).await?;
+    let invitations = reading.invitations(viewer.caller.tenant()).await?;
+    reading.end().await?;
     let found = search.among(&members, |member, wanted| {
         member.email.contains(wanted) || member.name.to_lowercase().contains(wanted)
     });

@@ -80,25 +80,25 @@ pub(crate) async fn form(
     viewer: Viewer,
     UiQuery(wanted): UiQuery<WantedJob>,
 ) -> Page {
-    let looking = app.queue().look(viewer.caller.reach()).await?;
+    let reading = app.queue().read(viewer.caller.reach()).await?;
     let mut draft = Draft { definition: wanted.definition.unwrap_or_default(), ..Draft::default() };
     if let Some(id) = wanted.from {
-        let job = looking.job(viewer.caller.tenant(), id).await?.ok_or_else(|| Problem::not_found("job"))?;
+        let job = reading.job(viewer.caller.tenant(), id).await?.ok_or_else(|| Problem::not_found("job"))?;
         draft.definition = job.definition_key;
         draft.payload = Some(job.payload);
         draft.options.priority = job.priority.to_string();
         draft.options.tags = job.tags.join(", ");
     }
-    looking.end().await?;
+    reading.end().await?;
     show(&app, &viewer, draft).await
 }
 
 /// `POST /ui/jobs/new`
 pub(crate) async fn enqueue(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
-    let looking = app.queue().look(viewer.caller.reach()).await?;
+    let reading = app.queue().read(viewer.caller.reach()).await?;
     let key = posted.get("definition").unwrap_or_default().to_owned();
-    let definition = find(&looking, &key).await?;
-    looking.end().await?;
+    let definition = find(&reading, &key).await?;
+    reading.end().await?;
     let known = definition.as_ref().map(|definition| fields(&definition["arg_schema"])).unwrap_or_default();
     let text = |name: &str| posted.get(name).unwrap_or_default().trim().to_owned();
     let options = JobFormOptions {
@@ -193,14 +193,14 @@ async fn place(
     Ok((placed.enqueued.id, placed.enqueued.is_duplicate))
 }
 
-async fn find(looking: &Reading, key: &str) -> Result<Option<Value>, PageProblem> {
-    Ok(looking.definitions().await?.into_iter().find(|definition| definition["key"] == key))
+async fn find(reading: &Reading, key: &str) -> Result<Option<Value>, PageProblem> {
+    Ok(reading.definitions().await?.into_iter().find(|definition| definition["key"] == key))
 }
 
 async fn show(app: &App, viewer: &Viewer, draft: Draft) -> Page {
-    let looking = app.queue().look(viewer.caller.reach()).await?;
-    let definitions = looking.definitions().await?;
-    looking.end().await?;
+    let reading = app.queue().read(viewer.caller.reach()).await?;
+    let definitions = reading.definitions().await?;
+    reading.end().await?;
     let frame = viewer.frame(app, Section::Jobs).await?;
     let active = definitions.iter().filter(|definition| definition["is_active"] == true);
     let mut keys: Vec<String> =

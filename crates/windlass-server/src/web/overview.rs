@@ -88,26 +88,26 @@ pub(crate) async fn show(
 ) -> Page {
     let frame = viewer.frame(&app, Section::Overview).await?;
     let overview = app.everyone().await?;
-    let looking = app.queue().look(Reach::Everything).await?;
+    let reading = app.queue().read(Reach::Everything).await?;
     let now = frame.now;
-    let activity = looking.activity(now - SignedDuration::from_hours(1), 60).await?;
+    let activity = reading.activity(now - SignedDuration::from_hours(1), 60).await?;
     let busiest = overview.busiest();
     let sampled: Vec<Uuid> = busiest.iter().take(TENANTS).map(|(id, _)| *id).collect();
-    let runs = looking.runs(&sampled, runs_of_each(sampled.len())).await?;
-    let workers = looking.workers().await?;
-    let paused: Vec<String> = looking
+    let runs = reading.runs(&sampled, runs_of_each(sampled.len())).await?;
+    let workers = reading.workers().await?;
+    let paused: Vec<String> = reading
         .queues()
         .await?
         .into_iter()
         .filter(|(_, is_paused)| *is_paused)
         .map(|(name, _)| name)
         .collect();
-    let troubles = looking.troubles().await?;
+    let troubles = reading.troubles().await?;
     let shown: Vec<(Uuid, &Summary)> = busiest.iter().skip(part.from).take(SHOWN).copied().collect();
     let ids: Vec<Uuid> = shown.iter().map(|(id, _)| *id).collect();
     let names: HashMap<Uuid, String> =
-        looking.tenant_names(Some(&ids), SHOWN as u16).await?.into_iter().collect();
-    looking.end().await?;
+        reading.tenant_names(Some(&ids), SHOWN as u16).await?.into_iter().collect();
+    reading.end().await?;
 
     let alive = workers.iter().filter(|worker| worker.stopped_at.is_none() && !is_silent(worker)).count();
     let silent = workers.iter().filter(|worker| needs_a_look(worker, now)).count();

@@ -65,10 +65,10 @@ pub(crate) async fn list(
     UiQuery(search): UiQuery<TenantSearch>,
 ) -> Page {
     let frame = viewer.frame(&app, Section::Tenants).await?;
-    let looking = app.queue().look(Reach::Everything).await?;
-    let mut found = looking.find_tenants(&search.q, search.after, SHOWN + 1).await?;
-    let count = looking.count_tenants(&search.q).await?;
-    looking.end().await?;
+    let reading = app.queue().read(Reach::Everything).await?;
+    let mut found = reading.find_tenants(&search.q, search.after, SHOWN + 1).await?;
+    let count = reading.count_tenants(&search.q).await?;
+    reading.end().await?;
     let has_more = found.len() > usize::from(SHOWN);
     found.truncate(usize::from(SHOWN));
     let next = found.last().filter(|_| has_more).map(|last| {
@@ -102,9 +102,9 @@ pub(crate) async fn find(
     viewer: Viewer,
     UiQuery(search): UiQuery<TenantSearch>,
 ) -> Page {
-    let looking = app.queue().look(Reach::Everything).await?;
-    let found = looking.find_tenants(&search.q, None, SWITCHER).await?;
-    looking.end().await?;
+    let reading = app.queue().read(Reach::Everything).await?;
+    let found = reading.find_tenants(&search.q, None, SWITCHER).await?;
+    reading.end().await?;
     let current = viewer.caller.tenant();
     let tenants = found.into_iter().map(|tenant| TenantName { id: tenant.id, name: tenant.name }).collect();
     page(&FoundTenants { tenants, current })
@@ -171,9 +171,9 @@ pub(crate) async fn new(FromState(app): FromState<App>, viewer: Viewer) -> Page 
 
 /// `GET /ui/tenants/{tenant_id}`
 pub(crate) async fn edit(FromState(app): FromState<App>, viewer: Viewer, PathId(id): PathId) -> Page {
-    let looking = app.queue().look(Reach::Everything).await?;
-    let tenant = looking.tenant_record(id).await?;
-    looking.end().await?;
+    let reading = app.queue().read(Reach::Everything).await?;
+    let tenant = reading.tenant_record(id).await?;
+    reading.end().await?;
     show(&app, &viewer, Some(&tenant), Shown::of(&tenant), None).await
 }
 

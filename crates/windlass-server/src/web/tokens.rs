@@ -49,9 +49,9 @@ pub(crate) async fn list(
     UiQuery(search): UiQuery<Search>,
 ) -> Page {
     let frame = viewer.frame(&app, Section::Tokens).await?;
-    let looking = app.queue().look(viewer.caller.wide_reach()).await?;
-    let tokens = looking.tokens(None).await?;
-    looking.end().await?;
+    let reading = app.queue().read(viewer.caller.wide_reach()).await?;
+    let tokens = reading.tokens(None).await?;
+    reading.end().await?;
     let found = search.among(&tokens, |token, wanted| {
         token.name.to_lowercase().contains(wanted) || token.id.contains(wanted)
     });

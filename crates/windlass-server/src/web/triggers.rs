@@ -110,9 +110,9 @@ pub(crate) struct TriggersPart {
 
 async fn show(app: &App, viewer: &Viewer, from: u32, dry_run: DryRunForm) -> Page {
     let frame = viewer.frame(app, Section::Triggers).await?;
-    let looking = app.queue().look(viewer.caller.reach()).await?;
-    let mut triggers = looking.triggers(None, None, SHOWN + 1, from).await?;
-    looking.end().await?;
+    let reading = app.queue().read(viewer.caller.reach()).await?;
+    let mut triggers = reading.triggers(None, None, SHOWN + 1, from).await?;
+    reading.end().await?;
     let has_more = triggers.len() > usize::from(SHOWN);
     triggers.truncate(usize::from(SHOWN));
     let now = frame.now;
@@ -169,14 +169,14 @@ pub(crate) async fn dry_run(FromState(app): FromState<App>, viewer: Viewer, post
         let event = NewEvent::new(posted.text("name").unwrap_or_default())
             .tenant(viewer.caller.tenant())
             .payload(&payload);
-        let looking =
-            app.queue().look(viewer.caller.reach()).await.map_err(|error| sentence(&error.to_string()))?;
+        let reading =
+            app.queue().read(viewer.caller.reach()).await.map_err(|error| sentence(&error.to_string()))?;
         let would = match viewer.caller.may(Permission::EmitEvents) {
-            true => looking.dry_run(&event).await,
-            false => looking.dry_run_of_reader(&event).await,
+            true => reading.dry_run(&event).await,
+            false => reading.dry_run_of_reader(&event).await,
         };
         let would = would.map_err(|error| sentence(&error.to_string()))?;
-        looking.end().await.map_err(|error| sentence(&error.to_string()))?;
+        reading.end().await.map_err(|error| sentence(&error.to_string()))?;
         Ok::<_, String>(would)
     };
     let mut dry_run = DryRunForm::of(&posted);

@@ -68,11 +68,11 @@ impl Viewer {
     pub(crate) async fn frame(&self, app: &App, section: Section) -> Result<Frame, PageProblem> {
         let may_find = self.caller.role == Role::SuperAdmin;
         let reach = if may_find { Reach::Everything } else { self.caller.reach() };
-        let looking = app.queue().look(reach).await?;
-        let now = looking.now().await?;
-        let tenant = looking.tenant_names(Some(&[self.caller.tenant()]), 1).await?.pop();
-        let tenants = if may_find { looking.tenant_names(None, SWITCHER).await? } else { Vec::new() };
-        looking.end().await?;
+        let reading = app.queue().read(reach).await?;
+        let now = reading.now().await?;
+        let tenant = reading.tenant_names(Some(&[self.caller.tenant()]), 1).await?.pop();
+        let tenants = if may_find { reading.tenant_names(None, SWITCHER).await? } else { Vec::new() };
+        reading.end().await?;
         let tenants = if may_find { tenants } else { self.memberships(app).await? };
         let dead_letters = match self.may(Permission::ReadJobs) {
             true => app.pulses().dead_letters(app.queue(), self.caller.reach()).await?,

@@ -72,9 +72,9 @@ pub(crate) async fn list(
     UiQuery(part): UiQuery<WorkersPart>,
 ) -> Page {
     let frame = viewer.frame(&app, Section::Workers).await?;
-    let looking = app.queue().look(Reach::Everything).await?;
-    let workers = looking.workers().await?;
-    looking.end().await?;
+    let reading = app.queue().read(Reach::Everything).await?;
+    let workers = reading.workers().await?;
+    reading.end().await?;
     let now = frame.now;
     let mut shown: Vec<&WorkerRecord> = workers
         .iter()

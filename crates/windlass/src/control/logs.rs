@@ -36,9 +36,9 @@ impl Queue {
     /// ```
     pub async fn read_log(&self, tenant: Uuid, job: Uuid, after: LogPosition) -> Result<LogPage> {
         if self.is_callers() {
-            let looking = self.look(Reach::Tenant(tenant)).await?;
-            let page = looking.read_log(tenant, job, after).await?;
-            looking.end().await?;
+            let reading = self.read(Reach::Tenant(tenant)).await?;
+            let page = reading.read_log(tenant, job, after).await?;
+            reading.end().await?;
             return Ok(page);
         }
         let page = store::log::read(self.database(), tenant, job, after, PAGE).await?;

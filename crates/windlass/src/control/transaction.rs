@@ -84,13 +84,13 @@ impl Queue {
     /// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
     /// use windlass::admin::Reach;
     ///
-    /// let reading = queue.look(Reach::Everything).await?;
+    /// let reading = queue.read(Reach::Everything).await?;
     /// println!("{} tenants", reading.tenants().await?.len());
     /// reading.end().await?;
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn look(&self, reach: Reach) -> Result<Reading> {
+    pub async fn read(&self, reach: Reach) -> Result<Reading> {
         let session = store::act::read(self.database(), reach.tenant()).await?;
         Ok(Reading { session, reach, dry_runs: self.dry_runs() })
     }
@@ -213,7 +213,7 @@ impl Acting {
 /// use windlass::admin::Reach;
 /// use windlass::job::Filter;
 ///
-/// let reading = queue.look(Reach::Tenant(DEFAULT_TENANT)).await?;
+/// let reading = queue.read(Reach::Tenant(DEFAULT_TENANT)).await?;
 /// println!("{} jobs on the first page", reading.list(&Filter::new(DEFAULT_TENANT)).await?.jobs.len());
 /// if let Some(job) = reading.job(DEFAULT_TENANT, id).await? {
 ///     println!("{} {} attempts", job.status, reading.attempts(DEFAULT_TENANT, id).await?.len());

@@ -95,9 +95,9 @@ pub struct Claim {
 ///
 /// ```
 /// use std::time::Duration;
-/// use windlass::pull::Beat;
+/// use windlass::pull::Heartbeat;
 ///
-/// let beat = Beat::default()
+/// let beat = Heartbeat::default()
 ///     .lease(Some(Duration::from_secs(120)))
 ///     .percent(Some(50.0))
 ///     .message(Some("decoded".to_owned()))
@@ -106,7 +106,7 @@ pub struct Claim {
 /// ```
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
-pub struct Beat {
+pub struct Heartbeat {
     /// A new length of the lease; that of the claim if `None`.
     pub lease: Option<Duration>,
     /// The progress in percent.
@@ -203,7 +203,7 @@ impl Claim {
     }
 }
 
-impl Beat {
+impl Heartbeat {
     /// Sets a new length of the lease.
     #[must_use]
     pub fn lease(mut self, lease: Option<Duration>) -> Self {

@@ -104,9 +104,9 @@ pub struct PulledJob {
 ///
 /// ```no_run
 /// # async fn example(pull: &windlass::pull::Pull, caller: &windlass::pull::Puller, job: &windlass::pull::PulledJob) -> windlass::Result<()> {
-/// use windlass::pull::{Beat, Held};
+/// use windlass::pull::{Heartbeat, Held};
 ///
-/// match pull.heartbeat(caller, job.id, &job.fence, &Beat::default()).await? {
+/// match pull.heartbeat(caller, job.id, &job.fence, &Heartbeat::default()).await? {
 ///     Held::Held(reply) if reply.cancel_requested => println!("stop, and release the job"),
 ///     Held::Held(reply) => println!("held until {}", reply.lease_expires_at),
 ///     _ => println!("stop: another worker runs it"),

@@ -43,7 +43,7 @@ use crate::worker::trial::{Tried, run_once};
 /// assert_eq!(ran.state(), windlass::job::State::Succeeded);
 /// # }
 /// ```
-pub async fn run<H: Handler>(handler: &H, args: H::Args) -> Ran {
+pub async fn run<H: Handler>(handler: &H, args: H::Args) -> AttemptResult {
     TestAttempt::new(args).run(handler).await
 }
 
@@ -165,7 +165,7 @@ impl<A: JobArgs> TestAttempt<A> {
     /// # Panics
     ///
     /// If the payload cannot be stored, or the handler's definition is invalid.
-    pub async fn run<H: Handler<Args = A>>(self, handler: &H) -> Ran {
+    pub async fn run<H: Handler<Args = A>>(self, handler: &H) -> AttemptResult {
         let job = self.args.job();
         let payload =
             job.payload_text().unwrap_or_else(|error| panic!("the payload cannot be enqueued: {error}"));
@@ -191,7 +191,7 @@ impl<A: JobArgs> TestAttempt<A> {
             extra: self.extra,
         };
         let tried = run_once(handler, claimed, self.is_canceled).await;
-        Ran(tried.unwrap_or_else(|error| panic!("the handler cannot be run: {error}")))
+        AttemptResult(tried.unwrap_or_else(|error| panic!("the handler cannot be run: {error}")))
     }
 }
 
@@ -234,9 +234,9 @@ const DEFAULT_MAX_ATTEMPTS: i16 = 3;
 /// assert!(bad.delay().is_some());
 /// # }
 /// ```
-pub struct Ran(Tried);
+pub struct AttemptResult(Tried);
 
-impl Ran {
+impl AttemptResult {
     /// Returns how the attempt ended.
     pub fn outcome(&self) -> AttemptOutcome {
         self.0.settlement.attempt_outcome
@@ -294,9 +294,9 @@ impl Ran {
     }
 }
 
-impl std::fmt::Debug for Ran {
+impl std::fmt::Debug for AttemptResult {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ran")
+        f.debug_struct("AttemptResult")
             .field("outcome", &self.outcome())
             .field("state", &self.state())
             .field("error", &self.error())

@@ -186,7 +186,7 @@ impl WorkerBuilder {
     }
 
     /// Adds the commands of a worker's configuration file ([`super::WorkerFile`]). The program must call
-    /// [`super::run_shim_if_asked`] at the start of `main`.
+    /// [`super::run_shim_if_requested`] at the start of `main`.
     ///
     /// ```no_run
     /// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {

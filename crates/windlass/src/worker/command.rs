@@ -23,7 +23,7 @@ mod tail;
 
 use std::sync::Arc;
 
-pub use shim::run_shim_if_asked;
+pub use shim::run_shim_if_requested;
 pub use spec::CommandSpec;
 
 use super::context::Context;

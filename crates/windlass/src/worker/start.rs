@@ -161,7 +161,7 @@ impl WorkerBuilder {
                 meters: Arc::new(Meters::new(definition.key())),
             };
             if kinds.insert(key, kind).is_some() {
-                return Err(Error::HandlerTwice { key: definition.key().to_owned() });
+                return Err(Error::DuplicateHandler { key: definition.key().to_owned() });
             }
         }
         Ok(kinds)

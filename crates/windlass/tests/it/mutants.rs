@@ -320,8 +320,8 @@ async fn m14_the_tenant_of_one_call_is_not_current_in_the_next() {
     let shared = Queue::connect(settings(queue.url()).connections(1)).await.unwrap();
     for tenant in [acme, other, acme] {
         shared.list(&Filter::new(tenant)).await.unwrap();
-        let looking = shared.look(Reach::Tenant(tenant)).await.unwrap();
-        looking.end().await.unwrap();
+        let reading = shared.read(Reach::Tenant(tenant)).await.unwrap();
+        reading.end().await.unwrap();
         let neighbour = if tenant == acme { other } else { acme };
         shared.enqueue(&NewJob::new("held").tenant(neighbour)).await.unwrap();
     }

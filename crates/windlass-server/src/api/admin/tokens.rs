@@ -62,9 +62,9 @@ pub(crate) async fn list(
     caller: Caller,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Tokens>, Problem> {
-    let looking = app.queue().look(caller.wide_reach()).await?;
-    let tokens = looking.tokens(None).await?;
-    looking.end().await?;
+    let reading = app.queue().read(caller.wide_reach()).await?;
+    let tokens = reading.tokens(None).await?;
+    reading.end().await?;
     let (tokens, next_cursor) = page.of(tokens, |token| token.id.clone())?;
     Ok(Json(Tokens { tokens, next_cursor }))
 }

@@ -106,9 +106,9 @@ pub(crate) async fn new(
 
 /// `GET /ui/triggers/{trigger_id}`
 pub(crate) async fn edit(FromState(app): FromState<App>, viewer: Viewer, PathId(id): PathId) -> Page {
-    let looking = app.queue().look(viewer.caller.reach()).await?;
-    let trigger = looking.trigger(id).await?;
-    looking.end().await?;
+    let reading = app.queue().read(viewer.caller.reach()).await?;
+    let trigger = reading.trigger(id).await?;
+    reading.end().await?;
     let trigger = trigger.ok_or_else(|| Problem::not_found("trigger"))?;
     show(&app, &viewer, Some(&trigger), Shown::of(&trigger.fields), None).await
 }
@@ -122,8 +122,8 @@ async fn show(
 ) -> Page {
     let frame = viewer.frame(app, Section::Triggers).await?;
     let is_schedule = shown.text("trigger_type") != "event";
-    let looking = app.queue().look(viewer.caller.reach()).await?;
-    let definitions: Vec<(String, String)> = looking
+    let reading = app.queue().read(viewer.caller.reach()).await?;
+    let definitions: Vec<(String, String)> = reading
         .definitions()
         .await?
         .iter()
@@ -132,7 +132,7 @@ async fn show(
         .collect();
     let zone = Some(shown.text("timezone")).filter(|zone| !zone.is_empty());
     let preview = if is_schedule {
-        looking.preview_schedule(&shown.text("cron_expr"), zone.as_deref(), 5).await.map_err(Problem::from)
+        reading.preview_schedule(&shown.text("cron_expr"), zone.as_deref(), 5).await.map_err(Problem::from)
     } else {
         Ok(Vec::new())
     };
@@ -145,10 +145,10 @@ async fn show(
         Err(problem) => return Err(problem.into()),
     };
     let fires = match trigger {
-        Some(trigger) => looking.fires(trigger.id, None, 20).await?,
+        Some(trigger) => reading.fires(trigger.id, None, 20).await?,
         None => Vec::new(),
     };
-    looking.end().await?;
+    reading.end().await?;
 
     let now = frame.now;
     let may_write = viewer.may(Permission::WriteTriggers);
@@ -211,9 +211,9 @@ pub(crate) async fn change(
     PathId(id): PathId,
     posted: Posted,
 ) -> Page {
-    let looking = app.queue().look(viewer.caller.reach()).await?;
-    let trigger = looking.trigger(id).await?;
-    looking.end().await?;
+    let reading = app.queue().read(viewer.caller.reach()).await?;
+    let trigger = reading.trigger(id).await?;
+    reading.end().await?;
     let trigger = trigger.ok_or_else(|| Problem::not_found("trigger"))?;
     save(&app, &viewer, Some(&trigger), &posted).await
 }

@@ -126,7 +126,7 @@ impl Queue {
 
     /// See [`Reading::trigger`].
     pub async fn trigger(&self, tenant: Uuid, id: Uuid) -> Result<Option<Trigger>> {
-        self.looked(tenant, async |looking: &Reading| looking.trigger(id).await).await
+        self.looked(tenant, async |reading: &Reading| reading.trigger(id).await).await
     }
 
     /// See [`Reading::triggers`].
@@ -138,13 +138,13 @@ impl Queue {
         limit: u16,
         offset: u32,
     ) -> Result<Vec<Trigger>> {
-        self.looked(tenant, async |looking: &Reading| looking.triggers(kind, after, limit, offset).await)
+        self.looked(tenant, async |reading: &Reading| reading.triggers(kind, after, limit, offset).await)
             .await
     }
 
     /// See [`Reading::preview`].
     pub async fn preview(&self, tenant: Uuid, id: Uuid, count: usize) -> Result<Vec<DueRun>> {
-        self.looked(tenant, async |looking: &Reading| looking.preview(id, count).await).await
+        self.looked(tenant, async |reading: &Reading| reading.preview(id, count).await).await
     }
 
     /// See [`Reading::preview_schedule`].
@@ -155,8 +155,8 @@ impl Queue {
         timezone: Option<&str>,
         count: usize,
     ) -> Result<Vec<DueRun>> {
-        self.looked(tenant, async |looking: &Reading| {
-            looking.preview_schedule(cron_expr, timezone, count).await
+        self.looked(tenant, async |reading: &Reading| {
+            reading.preview_schedule(cron_expr, timezone, count).await
         })
         .await
     }
@@ -169,22 +169,22 @@ impl Queue {
         before: Option<Timestamp>,
         limit: u16,
     ) -> Result<Vec<Fire>> {
-        self.looked(tenant, async |looking: &Reading| looking.fires(id, before, limit).await).await
+        self.looked(tenant, async |reading: &Reading| reading.fires(id, before, limit).await).await
     }
 
     /// See [`Reading::events`].
     pub async fn events(&self, tenant: Uuid, filter: &EventFilter) -> Result<Vec<Event>> {
-        self.looked(tenant, async |looking: &Reading| looking.events(filter).await.map(|page| page.0)).await
+        self.looked(tenant, async |reading: &Reading| reading.events(filter).await.map(|page| page.0)).await
     }
 
     /// See [`Reading::event`].
     pub async fn event(&self, tenant: Uuid, id: Uuid) -> Result<Option<Event>> {
-        self.looked(tenant, async |looking: &Reading| looking.event(id).await).await
+        self.looked(tenant, async |reading: &Reading| reading.event(id).await).await
     }
 
     /// See [`Reading::dry_run`].
     pub async fn dry_run(&self, tenant: Uuid, event: &NewEvent) -> Result<Vec<WouldFire>> {
-        self.looked(tenant, async |looking: &Reading| looking.dry_run(event).await).await
+        self.looked(tenant, async |reading: &Reading| reading.dry_run(event).await).await
     }
 
     /// See [`Acting::retry_event`].
@@ -209,9 +209,9 @@ impl Queue {
     }
 
     async fn looked<T>(&self, tenant: Uuid, look: impl AsyncFnOnce(&Reading) -> Result<T>) -> Result<T> {
-        let looking = self.look(Reach::Tenant(tenant)).await?;
-        let result = look(&looking).await?;
-        looking.end().await?;
+        let reading = self.read(Reach::Tenant(tenant)).await?;
+        let result = look(&reading).await?;
+        reading.end().await?;
         Ok(result)
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Beat, Claim, WorkerInfo};
+use super::{Claim, Heartbeat, WorkerInfo};
 use crate::error::{Error, Result};
 use crate::store;
 use crate::store::pull::{PRESENT, Said};
@@ -85,7 +85,7 @@ impl Claim {
     }
 }
 
-impl Beat {
+impl Heartbeat {
     pub(crate) fn check(&self) -> Result<()> {
         if self.percent.is_some_and(|percent| !percent.is_finite()) {
             return Err(Error::refused("progress/percent", "must be a number"));

@@ -38,10 +38,10 @@ static IS_READY: AtomicBool = AtomicBool::new(false);
 ///
 /// ```no_run
 /// // The first line of `main`.
-/// windlass::worker::run_shim_if_asked();
+/// windlass::worker::run_shim_if_requested();
 /// // Start the runtime and the worker after this.
 /// ```
-pub fn run_shim_if_asked() {
+pub fn run_shim_if_requested() {
     IS_READY.store(true, Ordering::Release);
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_some_and(|first| first == ARGUMENT) && arguments.next().is_none() {

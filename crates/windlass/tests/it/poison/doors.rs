@@ -168,9 +168,9 @@ async fn a_job_with_an_instant_out_of_range_is_listed_claimed_and_reaped() {
     assert_eq!(queue.list(&Filter::new(DEFAULT_TENANT)).await.unwrap().jobs.len(), 3);
     for job in [odd, early, later] {
         assert!(queue.job(DEFAULT_TENANT, job).await.unwrap().is_some());
-        let looking = queue.look(Reach::Tenant(DEFAULT_TENANT)).await.unwrap();
-        looking.why(job).await.unwrap();
-        looking.end().await.unwrap();
+        let reading = queue.read(Reach::Tenant(DEFAULT_TENANT)).await.unwrap();
+        reading.why(job).await.unwrap();
+        reading.end().await.unwrap();
     }
     keeper(&queue).run_once(Duty::Promote).await.unwrap();
     assert_eq!(hand.claim_all().await.len(), 2);
