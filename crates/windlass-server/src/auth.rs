@@ -23,14 +23,14 @@ pub mod session;
 mod token;
 
 pub(crate) use attempts::SignInAttempts;
-pub use authenticator::{Authenticated, Authenticator, Unauthenticated};
+pub(crate) use authenticator::{Authenticated, Authenticator, Unauthenticated};
 pub use bootstrap::create_admin_token;
-pub use caller::{Caller, Who};
+pub(crate) use caller::{Caller, Who};
 pub(crate) use grant::creator_problem;
-pub use jwt::{JwtClaims, JwtKeys, JwtSettings, JwtVerifier};
+pub use jwt::{JwtKeys, JwtSettings};
 pub(crate) use link::LinkSecret;
 pub(crate) use member::MemberRole;
-pub use password::{hash_password, verify_password};
+pub use password::hash_password;
 pub use role::{Permission, Role};
 pub use secret::Secret;
 pub use token::{TokenKind, TokenSecret};

@@ -26,8 +26,9 @@ use tower::ServiceExt as _;
 use admission::Admission;
 pub(crate) use admission::network_of;
 use idle::{Activity, Receiving, TimedResponse, Timeouts};
+pub(crate) use origin::OverTls;
+pub use origin::Proxies;
 pub(crate) use origin::client_of;
-pub use origin::{OverTls, Proxies};
 use unread::Noted;
 
 use crate::http::{App, MAX_WAIT, router};
@@ -77,6 +78,7 @@ impl Server {
 }
 
 impl Running {
+    /// Returns the address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

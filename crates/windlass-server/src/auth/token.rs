@@ -13,12 +13,16 @@ use super::secret::Secret;
 /// The kind of a token, readable in the token itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenKind {
+    /// For the API, with the role of a tenant.
     Api,
+    /// For the worker protocol.
     Worker,
+    /// For the whole installation.
     Admin,
 }
 
 impl TokenKind {
+    /// Returns the name in the token.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Api => "api",
@@ -75,10 +79,12 @@ impl TokenSecret {
         })
     }
 
+    /// Returns its kind.
     pub fn kind(&self) -> TokenKind {
         self.kind
     }
 
+    /// Returns its id, which is not secret.
     pub fn id(&self) -> &str {
         &self.id
     }

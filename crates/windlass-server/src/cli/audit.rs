@@ -12,7 +12,7 @@ use super::number::number;
 use super::print::{self, Show, at, text};
 
 #[derive(Debug, Args)]
-pub struct Audit {
+pub(crate) struct Audit {
     #[command(subcommand)]
     verb: AuditVerb,
 }

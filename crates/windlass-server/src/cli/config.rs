@@ -9,7 +9,7 @@ use super::print;
 use crate::config::{Location, Sources};
 
 #[derive(Debug, Args)]
-pub struct Config {
+pub(crate) struct Config {
     #[command(subcommand)]
     verb: ConfigVerb,
 }

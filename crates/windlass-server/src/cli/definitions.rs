@@ -13,7 +13,7 @@ use crate::plain::{json_fault, plain};
 use crate::unique::Unique;
 
 #[derive(Debug, Args)]
-pub struct DefinitionsCommand {
+pub(crate) struct DefinitionsCommand {
     #[command(subcommand)]
     verb: DefinitionsVerb,
 }

@@ -9,7 +9,7 @@ use super::exit::{Exit, Failure};
 use super::print::{self, Show, at, text};
 
 #[derive(Debug, Args)]
-pub struct HoldsCommand {
+pub(crate) struct HoldsCommand {
     #[command(subcommand)]
     verb: HoldsVerb,
 }

@@ -13,7 +13,7 @@ use super::Global;
 use super::exit::{Exit, Failure};
 
 #[derive(Debug, Args)]
-pub struct Jobs {
+pub(crate) struct Jobs {
     #[command(subcommand)]
     verb: JobsVerb,
 }

@@ -18,7 +18,7 @@ use super::print;
     windlass migrate --print-sql > windlass.sql              # for your own migration tool\n  \
     windlass migrate --print-sql --from 18 > upgrade.sql\n  \
     windlass migrate --print-sql roles --login app | psql    # as an administrator, if app may not create roles")]
-pub struct Migrate {
+pub(crate) struct Migrate {
     /// Change nothing; say what there is to do, with exit code 1 if there is anything
     #[arg(long, conflicts_with = "print_sql")]
     check: bool,

@@ -9,7 +9,7 @@ use super::exit::{Exit, Failure};
 use super::print::{self, Show, at};
 
 #[derive(Debug, Args)]
-pub struct QueuesCommand {
+pub(crate) struct QueuesCommand {
     #[command(subcommand)]
     verb: QueuesVerb,
 }

@@ -9,7 +9,7 @@ use super::exit::{Exit, Failure};
 use super::print::{self, Show, at, text};
 
 #[derive(Debug, Args)]
-pub struct RetentionCommand {
+pub(crate) struct RetentionCommand {
     #[command(subcommand)]
     verb: RetentionVerb,
 }

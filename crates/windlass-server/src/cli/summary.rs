@@ -13,7 +13,7 @@ use super::print::{self, Show, at};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  windlass summary --tenant acme\n  windlass summary --all\n  \
     windlass summary --json | jq .running")]
-pub struct SummaryCommand {
+pub(crate) struct SummaryCommand {
     /// Count the jobs of all tenants (super-admin only)
     #[arg(long)]
     all: bool,

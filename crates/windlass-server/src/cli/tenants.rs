@@ -9,7 +9,7 @@ use super::number::number;
 use super::print::{self, Show, at, text};
 
 #[derive(Debug, Args)]
-pub struct TenantsCommand {
+pub(crate) struct TenantsCommand {
     #[command(subcommand)]
     verb: TenantsVerb,
 }

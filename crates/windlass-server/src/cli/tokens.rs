@@ -10,7 +10,7 @@ use super::number::number;
 use super::print::{self, Show, at, text};
 
 #[derive(Debug, Args)]
-pub struct TokensCommand {
+pub(crate) struct TokensCommand {
     #[command(subcommand)]
     verb: TokensVerb,
 }

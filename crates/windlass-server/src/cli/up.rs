@@ -36,7 +36,7 @@ use private_file::DatabaseUrlFile;
 #[command(
     after_help = "Examples:\n  windlass up\n  windlass up --example ai-tagging\n  windlass up --data-dir /var/lib/windlass --listen 0.0.0.0:8080 --no-demo"
 )]
-pub struct Up {
+pub(crate) struct Up {
     /// The directory of the Postgres data and of the admin token
     #[arg(long, value_name = "DIR", default_value = ".windlass")]
     data_dir: PathBuf,

@@ -38,7 +38,7 @@ use crate::config::{Configuration, Sources};
     windlass worker --config worker.toml --check\n\nA worker file with one job definition:\n  \
     [commands.sync-dropbox]\n  argv = [\"/usr/bin/zoltag\", \"sync\"]\n\ndocs/commands.md describes all its settings."
 )]
-pub struct WorkerCommand {
+pub(crate) struct WorkerCommand {
     /// The maximum number of jobs to run at the same time
     #[arg(long, value_name = "N", value_parser = number::<1, { u64::MAX }>)]
     concurrency: Option<u64>,
