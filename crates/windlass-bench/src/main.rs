@@ -37,7 +37,7 @@ type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 
 fn main() -> ExitCode {
     // This process may be the supervisor of a command.
-    windlass::worker::run_shim_if_asked();
+    windlass::worker::run_shim_if_requested();
     let command = match Command::parse(std::env::args().skip(1)) {
         Ok(command) => command,
         Err(error) => {

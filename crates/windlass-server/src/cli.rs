@@ -52,24 +52,24 @@ use exit::{Exit, Failure};
         Start with `windlass up`: it starts its own Postgres, runs everything in one process and shows a demo. \
         The commands that read or change jobs call a server (--server), or use the database directly (--database-url)."
 )]
-pub struct Cli {
+pub(crate) struct Cli {
     #[command(flatten)]
-    pub global: Global,
+    pub(crate) global: Global,
     #[command(subcommand)]
-    pub command: Command,
+    pub(crate) command: Command,
 }
 
 /// The options of every command.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Global options")]
-pub struct Global {
+pub(crate) struct Global {
     /// The configuration file; see `windlass config example`
     #[arg(long, global = true, value_name = "FILE", env = "WINDLASS_CONFIG")]
-    pub config: Option<PathBuf>,
+    pub(crate) config: Option<PathBuf>,
 
     /// Use this database directly instead of a server
     #[arg(long, global = true, value_name = "URL")]
-    pub database_url: Option<String>,
+    pub(crate) database_url: Option<String>,
 
     /// The server to call
     #[arg(
@@ -79,52 +79,52 @@ pub struct Global {
         env = "WINDLASS_SERVER",
         default_value = "http://127.0.0.1:8080"
     )]
-    pub server: String,
+    pub(crate) server: String,
 
     /// The API token; prefer WINDLASS_TOKEN or a file, because other users of the machine can read the command line
     #[arg(long, global = true, value_name = "TOKEN", env = "WINDLASS_TOKEN", hide_env_values = true)]
-    pub token: Option<String>,
+    pub(crate) token: Option<String>,
 
     /// A file that contains the API token [default: .windlass/admin-token, if it exists]
     #[arg(long, global = true, value_name = "FILE", env = "WINDLASS_TOKEN_FILE")]
-    pub token_file: Option<PathBuf>,
+    pub(crate) token_file: Option<PathBuf>,
 
     /// The tenant, by slug or id; not needed with a token that belongs to a tenant
     #[arg(long, global = true, value_name = "TENANT", env = "WINDLASS_TENANT")]
-    pub tenant: Option<String>,
+    pub(crate) tenant: Option<String>,
 
     /// Print JSON instead of a table
     #[arg(long, global = true)]
-    pub json: bool,
+    pub(crate) json: bool,
 }
 
 /// A command without a description here is described at its own type, where the help has room for details.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     Up(up::Up),
     Serve(serve::Serve),
-    Worker(worker::Worker),
+    Worker(worker::WorkerCommand),
     Keeper(keeper::Keeper),
     Migrate(migrate::Migrate),
     Doctor(doctor::Doctor),
     /// Enqueue, show, cancel, retry and follow jobs
     Jobs(jobs::Jobs),
-    Summary(summary::Summary),
+    Summary(summary::SummaryCommand),
     Top(top::Top),
     /// List, apply and compare job definitions
-    Definitions(definitions::Definitions),
+    Definitions(definitions::DefinitionsCommand),
     /// Create, change and delete tenants
-    Tenants(tenants::Tenants),
+    Tenants(tenants::TenantsCommand),
     /// Create, rotate and revoke API tokens
-    Tokens(tokens::Tokens),
+    Tokens(tokens::TokensCommand),
     /// List, pause and resume queues
-    Queues(queues::Queues),
+    Queues(queues::QueuesCommand),
     /// List, drain and resume workers
-    Workers(workers::Workers),
+    Workers(workers::WorkersCommand),
     /// Show and set how long finished jobs and events are kept
-    Retention(retention::Retention),
+    Retention(retention::RetentionCommand),
     /// List, place and release legal holds
-    Holds(holds::Holds),
+    Holds(holds::HoldsCommand),
     /// List the audit trail and verify its hash chain
     Audit(audit::Audit),
     /// Print an example configuration, or check one

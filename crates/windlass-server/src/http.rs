@@ -47,19 +47,19 @@ pub(crate) use denials::Denial;
 pub(crate) use extract::{
     BaseUrl, LinkUrl, PayloadBody, Raw, RawBody, Segment, expected_version, object, parse, query,
 };
-pub use extract::{Body, Id, IdempotencyKey, Query};
+pub(crate) use extract::{Body, Id, IdempotencyKey, Query};
 pub(crate) use follow::{Follower, More, failed};
 pub(crate) use heavy::usual_heavy;
 pub(crate) use idempotent::{replay, store_response};
 pub(crate) use later::Later;
-pub use limits::{MAX_WAIT, around};
+pub(crate) use limits::MAX_WAIT;
+pub use limits::around;
 pub use openapi::{SIGNED, document};
 pub(crate) use page::{PageQuery, page_limit, page_offset};
 pub(crate) use prebuilt::Prebuilt;
 pub use problem::{Fault, Problem, ProblemKind};
 pub(crate) use standing::{Access, StreamAccess, Waits, revoked};
-pub use time::Time;
-pub(crate) use time::check_future;
+pub(crate) use time::{Time, check_future};
 
 routes! {
     // Documented in OpenAPI; responses are JSON, failures are problems.
@@ -229,10 +229,13 @@ routes! {
 /// One line of the table.
 #[derive(Debug, Clone)]
 pub struct Route {
+    /// The HTTP method.
     pub method: Method,
     /// Parameters are written `{name}`.
     pub path: &'static str,
+    /// The permission that it requires.
     pub permission: Permission,
+    /// Who reads the response.
     pub audience: Audience,
     handler: fn() -> MethodRouter<App>,
 }
@@ -240,12 +243,14 @@ pub struct Route {
 /// Who reads the responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audience {
+    /// Programs: JSON, and problem documents.
     Programs,
+    /// People: pages.
     People,
 }
 
 /// The whole server as one service.
-pub fn router(app: &App) -> Router {
+pub(crate) fn router(app: &App) -> Router {
     let mut router = Router::new();
     for route in table() {
         let guarded = (route.handler)().route_layer(axum::middleware::from_fn_with_state(
@@ -275,7 +280,7 @@ async fn not_found(uri: axum::http::Uri) -> axum::response::Response {
 }
 
 /// The same service for a caller within this process, which needs no credential: it has access to the database anyway.
-pub fn in_process(app: &App, caller: Caller) -> Router {
+pub(crate) fn in_process(app: &App, caller: Caller) -> Router {
     router(app).layer(axum::Extension(guard::InProcess(caller)))
 }
 

@@ -19,7 +19,8 @@ use windlass::admin::Reach;
 use crate::auth::{Permission, Unauthenticated};
 use crate::http::{App, Denial, Problem, ProblemKind};
 
-pub use depth::{METRICS, depths};
+pub use depth::METRICS;
+use depth::depths;
 
 /// Without this the exporter keeps every sample between two scrapes, and forever without scrapes.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
@@ -65,7 +66,7 @@ fn describe(name: &'static str, meaning: &'static str) {
 }
 
 /// Keeps the recorder small until stopped.
-pub async fn upkeep(stop: CancellationToken) {
+pub(crate) async fn upkeep(stop: CancellationToken) {
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
@@ -75,10 +76,10 @@ pub async fn upkeep(stop: CancellationToken) {
 }
 
 /// All metrics as text. `tenants` is the number of tenants with their own series.
-pub async fn text(queue: &Queue, tenants: usize) -> windlass::Result<String> {
-    let looking = queue.look(Reach::Everything).await?;
-    let overview = looking.overview().await?;
-    looking.end().await?;
+pub(crate) async fn text(queue: &Queue, tenants: usize) -> windlass::Result<String> {
+    let reading = queue.read(Reach::Everything).await?;
+    let overview = reading.overview().await?;
+    reading.end().await?;
     let mut text = recorder().render();
     text.push_str(&depths(&overview, tenants));
     Ok(text)
@@ -86,7 +87,7 @@ pub async fn text(queue: &Queue, tenants: usize) -> windlass::Result<String> {
 
 /// The handler of `/metrics`: for credentials with the permission. A request from localhost is not trusted, because a local proxy
 /// forwards all requests. To serve metrics without a credential, use a separate address ([`routes`]).
-pub async fn page(State(app): State<App>, request: Request) -> Result<Response, Problem> {
+pub(crate) async fn page(State(app): State<App>, request: Request) -> Result<Response, Problem> {
     let options = app.options();
     if !options.metrics {
         return Err(Problem::of(ProblemKind::NotFound, "metrics are disabled"));
@@ -116,7 +117,7 @@ pub async fn page(State(app): State<App>, request: Request) -> Result<Response, 
 }
 
 /// Only `/metrics`, for a private address.
-pub fn routes(queue: Queue, tenants: usize) -> axum::Router {
+pub(crate) fn routes(queue: Queue, tenants: usize) -> axum::Router {
     let respond = move || async move {
         match text(&queue, tenants).await {
             Ok(text) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),

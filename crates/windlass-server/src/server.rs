@@ -25,9 +25,10 @@ use tower::ServiceExt as _;
 
 use admission::Admission;
 pub(crate) use admission::network_of;
-use idle::{Activity, Receiving, Response, Timeouts};
+use idle::{Activity, Receiving, TimedResponse, Timeouts};
+pub(crate) use origin::OverTls;
+pub use origin::Proxies;
 pub(crate) use origin::client_of;
-pub use origin::{OverTls, Proxies};
 use unread::Noted;
 
 use crate::http::{App, MAX_WAIT, router};
@@ -77,6 +78,7 @@ impl Server {
 }
 
 impl Running {
+    /// Returns the address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -166,7 +168,9 @@ async fn accept(app: App, listener: TcpListener, tls: Option<TlsAcceptor>, stop:
                         request.extensions_mut().insert(over_tls);
                         let mut response = router.oneshot(request).await?;
                         reading.finish(response.headers_mut());
-                        Ok::<_, std::convert::Infallible>(response.map(|body| Response { body, in_progress }))
+                        Ok::<_, std::convert::Infallible>(
+                            response.map(|body| TimedResponse { body, in_progress }),
+                        )
                     }
                 });
             let serving = server.serve_connection_with_upgrades(stream, service).into_owned();

@@ -12,6 +12,13 @@ use uuid::Uuid;
 use words::{contention_words, describe, payload_words, schema_words};
 
 /// A result whose error is [`Error`].
+///
+/// ```
+/// fn image_id(name: &str) -> windlass::Result<u64, std::num::ParseIntError> {
+///     name.trim_start_matches("image-").parse()
+/// }
+/// assert_eq!(image_id("image-7"), Ok(7));
+/// ```
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The errors, as cases that a caller can match.
@@ -197,12 +204,12 @@ pub enum Error {
     },
     /// The program runs commands but does not call the required function.
     #[error(
-        "this program runs commands and must call windlass::worker::run_shim_if_asked() at the start of main"
+        "this program runs commands and must call windlass::worker::run_shim_if_requested() at the start of main"
     )]
     NoShim,
     /// A worker has two handlers for one definition.
     #[error("two handlers are registered for {key:?}")]
-    HandlerTwice {
+    DuplicateHandler {
         /// The key of the definition.
         key: String,
     },

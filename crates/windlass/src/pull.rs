@@ -55,7 +55,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-pub use ask::{Beat, Claim, Puller, WorkerInfo};
+pub use ask::{Claim, Heartbeat, Puller, WorkerInfo};
 pub use given::{HeartbeatReply, Held, PulledJob, Registered};
 pub use undelivered::PulledJobs;
 
@@ -80,6 +80,35 @@ use known::{KnownWorker, KnownWorkers};
 use reply::Reply;
 
 /// The service. Cheap to clone; clones share the dispatcher.
+///
+/// ```no_run
+/// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
+/// use std::time::Duration;
+/// use windlass::pull::{Heartbeat, Claim, Held, Pull, Puller, WorkerInfo};
+/// use windlass::{Done, Failure};
+///
+/// let pull = Pull::start(queue).await?;
+/// let caller = Puller::new("machine-7").tenant(windlass::DEFAULT_TENANT);
+/// pull.register(&caller, &WorkerInfo::default().hostname("machine-7")).await?;
+///
+/// for job in pull.claim(&caller, Claim::new(["resize"]).limit(4)).await? {
+///     let (id, fence) = (job.id, job.fence.as_str());
+///     // Repeat this while the job runs.
+///     if pull.heartbeat(&caller, id, fence, &Heartbeat::default().percent(Some(50.0))).await? == Held::LeaseLost {
+///         continue;
+///     }
+///     match job.attempt {
+///         1 => pull.complete(&caller, id, fence, Done::new()).await?,
+///         2 => pull.fail(&caller, id, fence, Failure::retry("no memory")).await?,
+///         3 => pull.snooze(&caller, id, fence, Duration::from_secs(60)).await?,
+///         _ => pull.release(&caller, id, fence).await?,
+///     };
+/// }
+/// pull.sign_off(&caller, None).await?;
+/// pull.stop().await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Pull {
     inner: Arc<Service>,
@@ -210,7 +239,7 @@ impl Pull {
         puller: &Puller,
         job: Uuid,
         fence: &str,
-        beat: &Beat,
+        beat: &Heartbeat,
     ) -> Result<Held<HeartbeatReply>> {
         beat.check()?;
         let Some(fence) = puller.holds(job, fence) else { return Ok(Held::LeaseLost) };

@@ -73,6 +73,16 @@ struct Inner {
 
 impl Queue {
     /// Connects, and checks that this release supports the schema. Does not migrate: see [`crate::migrate()`].
+    ///
+    /// ```no_run
+    /// # async fn example() -> windlass::Result<()> {
+    /// use windlass::{Queue, Settings};
+    ///
+    /// let settings = Settings::new("postgresql://localhost/app")?.connections(4);
+    /// let queue = Queue::connect(settings).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn connect(mut settings: Settings) -> Result<Self> {
         settings.prepared = settings.prepared && connect::is_direct(&settings.config).await?;
         let database = Database::new(&settings.config, settings.connections, settings.prepared)?
@@ -97,6 +107,16 @@ impl Queue {
 
     /// The same for a process whose login needs these roles, such as `windlass_worker`. If a role is missing, this
     /// fails with its name, instead of each statement later.
+    ///
+    /// ```no_run
+    /// # async fn example() -> windlass::Result<()> {
+    /// use windlass::{Queue, Settings};
+    ///
+    /// let settings = Settings::new("postgresql://worker@localhost/app")?;
+    /// let queue = Queue::connect_as(settings, &["windlass_worker", "windlass_keeper"]).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn connect_as(settings: Settings, roles: &[&str]) -> Result<Self> {
         let connected = Self::connect(settings).await;
         let queue = connected.map_err(|error| error.needing(&roles.join(", ")))?;
@@ -105,7 +125,18 @@ impl Queue {
     }
 
     /// The same for an operator, whose login needs the role `windlass_operator`. All operations through [`Self::act`]
-    /// and [`Self::look`] use that role.
+    /// and [`Self::read`] use that role.
+    ///
+    /// ```no_run
+    /// # async fn example() -> windlass::Result<()> {
+    /// use windlass::admin::Reach;
+    /// use windlass::{Queue, Settings};
+    ///
+    /// let queue = Queue::connect_as_operator(Settings::new("postgresql://ops@localhost/app")?).await?;
+    /// println!("{} tenants", queue.read(Reach::Everything).await?.tenants().await?.len());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn connect_as_operator(settings: Settings) -> Result<Self> {
         Ok(Self::connect_as(settings, &["windlass_operator"]).await?.for_an_operator())
     }
@@ -117,6 +148,13 @@ impl Queue {
     }
 
     /// Returns an error if the login lacks one of these roles.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
+    /// queue.require_roles(&["windlass_keeper"]).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn require_roles(&self, roles: &[&str]) -> Result<()> {
         store::access::require(&self.database, roles).await
     }
@@ -147,6 +185,13 @@ impl Queue {
     }
 
     /// Connects to a URL with the default settings.
+    ///
+    /// ```no_run
+    /// # async fn example() -> windlass::Result<()> {
+    /// let queue = windlass::Queue::connect_to("postgresql://localhost/app").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn connect_to(url: &str) -> Result<Self> {
         Self::connect(Settings::new(url)?).await
     }
@@ -164,6 +209,13 @@ impl Queue {
     }
 
     /// Returns the settings that the queue was connected with.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
+    /// println!("{:?}", queue.settings());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn settings(&self) -> &Settings {
         &self.inner.settings
     }

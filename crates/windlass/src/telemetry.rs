@@ -43,6 +43,16 @@ pub const METRICS: &[(&str, &str)] = &[
 ];
 
 /// One committed transition of one job.
+///
+/// ```no_run
+/// # async fn example(worker: &windlass::Worker) -> windlass::Result<()> {
+/// let mut transitions = worker.subscribe();
+/// while let Ok(transition) = transitions.recv().await {
+///     println!("{}: {} -> {} after {:?}", transition.job_id, transition.from, transition.to, transition.ran);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Transition {

@@ -88,7 +88,7 @@ mod attempt;
 mod database;
 mod enqueued;
 
-pub use attempt::{Ran, TestAttempt, run};
+pub use attempt::{AttemptResult, TestAttempt, run};
 pub use database::{DrainedJob, TestClient, TestDatabase, database};
 pub use enqueued::{Unfinished, assert_enqueued, assert_not_enqueued, enqueued};
 

@@ -20,6 +20,15 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 /// A signing key. Never printed.
+///
+/// ```
+/// use windlass::webhook::Key;
+///
+/// let key = Key::new("whsec_YSBzZWNyZXQgb2YgZW5vdWdoIGJ5dGVz")?;
+/// let signature = key.sign("msg_1", 1_700_000_000, b"{}");
+/// assert!(key.verify("msg_1", "1700000000", b"{}", &signature));
+/// # Ok::<(), windlass::webhook::InvalidSecret>(())
+/// ```
 pub struct Key(Vec<u8>);
 
 impl std::fmt::Debug for Key {
@@ -29,6 +38,12 @@ impl std::fmt::Debug for Key {
 }
 
 /// Why a text is not a secret for signatures.
+///
+/// ```
+/// use windlass::webhook::{InvalidSecret, Key};
+///
+/// assert_eq!(Key::new("short").unwrap_err(), InvalidSecret::TooShort);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidSecret {

@@ -40,6 +40,7 @@
 //! Each is a file below: the `feed` claims and starts runs, each run is a task, the `settler` writes their results, the `lease` thread
 //! renews the lease, and the keeper does the maintenance of the queue.
 
+mod builder;
 #[cfg(feature = "commands")]
 mod command;
 pub(crate) mod context;
@@ -78,14 +79,14 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 pub use crate::telemetry::Transition;
+pub use builder::WorkerBuilder;
 #[cfg(feature = "commands")]
-pub use command::{CommandSpec, run_shim_if_asked};
+pub use command::{CommandSpec, run_shim_if_requested};
 pub use context::Completion;
 #[cfg(any(feature = "commands", feature = "http-jobs"))]
 pub use file::WorkerFile;
 #[cfg(feature = "http-jobs")]
 pub use http::{HttpEndpoint, Lookup, SecretText};
-pub use start::WorkerBuilder;
 
 use crate::model::job::claimed::Claimed;
 use hand_over::HandOver;
@@ -114,7 +115,7 @@ const CLAIMED_AHEAD: Duration = Duration::from_secs(1);
 /// ```no_run
 /// # use windlass::{Context, Done, Failure, Handler, JobArgs, Queue, Worker};
 /// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-/// # struct Resize {}
+/// # struct Resize { width: u32 }
 /// # impl JobArgs for Resize { const KEY: &'static str = "resize"; }
 /// # struct Resizer;
 /// # impl Handler for Resizer {
@@ -123,8 +124,19 @@ const CLAIMED_AHEAD: Duration = Duration::from_secs(1);
 /// # }
 /// # async fn example(queue: &Queue) -> Result<(), Box<dyn std::error::Error>> {
 /// let worker = Worker::builder(queue).handler(Resizer).concurrency(20).start().await?;
+/// let mut transitions = worker.subscribe();
+/// if let Ok(transition) = transitions.recv().await {
+///     println!("{} moved a job to {}", worker.id(), transition.to);
+/// }
+///
 /// tokio::signal::ctrl_c().await?;
-/// worker.stop().await?;
+/// // Claim no more jobs, and wait for the others; a second signal does not wait.
+/// worker.drain();
+/// println!("{} jobs left", worker.held_jobs());
+/// tokio::select! {
+///     stopped = worker.stop() => stopped?,
+///     _ = tokio::signal::ctrl_c() => {}
+/// }
 /// # Ok(())
 /// # }
 /// ```
@@ -203,6 +215,14 @@ impl Worker {
     }
 
     /// Stops immediately, without waiting for running jobs.
+    ///
+    /// ```no_run
+    /// # async fn example(worker: windlass::Worker) -> windlass::Result<()> {
+    /// // For example if the process must end within a second.
+    /// worker.abort();
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn abort(self) {
         drop(self);
     }

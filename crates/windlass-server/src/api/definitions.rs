@@ -200,9 +200,9 @@ pub(crate) async fn list(
 }
 
 async fn all(app: &App, caller: &Caller) -> Result<Vec<Value>, Problem> {
-    let looking = app.queue().look(caller.reach()).await?;
-    let definitions = looking.definitions().await?;
-    looking.end().await?;
+    let reading = app.queue().read(caller.reach()).await?;
+    let definitions = reading.definitions().await?;
+    reading.end().await?;
     Ok(definitions)
 }
 
@@ -229,9 +229,9 @@ pub(crate) async fn list_active(
     params(("definition_id" = Uuid, Path)),
     responses((status = 200, body = Definition, headers(("ETag" = String, description = "The version of the definition")))))]
 pub(crate) async fn read(State(app): State<App>, caller: Caller, Id(id): Id) -> Result<Response, Problem> {
-    let looking = app.queue().look(caller.reach()).await?;
-    let definition = looking.definition(id).await?;
-    looking.end().await?;
+    let reading = app.queue().read(caller.reach()).await?;
+    let definition = reading.definition(id).await?;
+    reading.end().await?;
     Ok(respond(StatusCode::OK, &definition))
 }
 

@@ -150,9 +150,9 @@ pub(crate) async fn list(
         EventFilter::default().only_failed(query.failed.unwrap_or(false)).limit(limit).offset(offset.into());
     filter.name = query.name;
     filter.older_than = query.cursor;
-    let looking = app.queue().look(caller.reach()).await?;
-    let (events, has_more) = looking.events(&filter).await?;
-    looking.end().await?;
+    let reading = app.queue().read(caller.reach()).await?;
+    let (events, has_more) = reading.events(&filter).await?;
+    reading.end().await?;
     let next_cursor = events.last().filter(|_| has_more).map(|event| event.id);
     Ok(Json(Events { events, next_cursor }))
 }
@@ -160,9 +160,9 @@ pub(crate) async fn list(
 /// Read an event
 #[utoipa::path(get, path = "/api/v1/events/{event_id}", tag = "events", params(("event_id" = Uuid, Path)), responses((status = 200, body = EventShown)))]
 pub(crate) async fn read(State(app): State<App>, caller: Caller, Id(id): Id) -> Result<Json<Event>, Problem> {
-    let looking = app.queue().look(caller.reach()).await?;
-    let event = looking.event(id).await?;
-    looking.end().await?;
+    let reading = app.queue().read(caller.reach()).await?;
+    let event = reading.event(id).await?;
+    reading.end().await?;
     event.map(Json).ok_or_else(|| Problem::not_found("event"))
 }
 

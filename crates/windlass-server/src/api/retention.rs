@@ -15,10 +15,9 @@ use windlass::retention::{PurgeWait, RetentionProgress, RetentionRule};
 use crate::auth::Caller;
 use crate::http::{App, Body, Problem, Query};
 
-/// The retention rules and the progress of deletion. Not the schema `Retention` of definitions.
+/// The retention rules and the progress of deletion.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = RetentionReport)]
-pub(crate) struct Retention {
+pub(crate) struct RetentionReport {
     /// The rules of the tenant, which take precedence over those of the definitions.
     #[schema(value_type = Vec<RetentionRuleShown>)]
     rules: Vec<RetentionRule>,
@@ -78,14 +77,14 @@ pub(crate) struct PurgeWaitShown {
 }
 
 /// Read retention rules and their progress
-#[utoipa::path(get, path = "/api/v1/retention", tag = "retention", responses((status = 200, body = Retention)))]
-pub(crate) async fn read(State(app): State<App>, caller: Caller) -> Result<Json<Retention>, Problem> {
-    let looking = app.queue().look(caller.reach()).await?;
-    let rules = looking.retention().await?;
-    let progress = looking.retention_progress().await?;
-    let waits = looking.purge_waits().await?;
-    looking.end().await?;
-    Ok(Json(Retention { rules, progress, waits }))
+#[utoipa::path(get, path = "/api/v1/retention", tag = "retention", responses((status = 200, body = RetentionReport)))]
+pub(crate) async fn read(State(app): State<App>, caller: Caller) -> Result<Json<RetentionReport>, Problem> {
+    let reading = app.queue().read(caller.reach()).await?;
+    let rules = reading.retention().await?;
+    let progress = reading.retention_progress().await?;
+    let waits = reading.purge_waits().await?;
+    reading.end().await?;
+    Ok(Json(RetentionReport { rules, progress, waits }))
 }
 
 /// A new rule.
@@ -144,7 +143,7 @@ pub(crate) async fn set(
     let RuleBody { definition_key, status, keep_seconds } = body.value;
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
     let keep = keep_seconds.map(Duration::from_secs);
-    let rule = acting.keep_by_name(definition_key.as_deref(), status.as_str(), keep).await?;
+    let rule = acting.set_retention_by_name(definition_key.as_deref(), status.as_str(), keep).await?;
     acting.commit().await?;
     Ok(Json(rule))
 }
@@ -171,7 +170,7 @@ pub(crate) async fn clear(
     Query(query): Query<RuleQuery>,
 ) -> Result<StatusCode, Problem> {
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
-    acting.forget_rule(query.definition_key.as_deref(), query.status.as_str()).await?;
+    acting.clear_retention(query.definition_key.as_deref(), query.status.as_str()).await?;
     acting.commit().await?;
     Ok(StatusCode::NO_CONTENT)
 }

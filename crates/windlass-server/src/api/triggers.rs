@@ -22,7 +22,7 @@ use crate::http::{
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct ListQuery {
+pub(crate) struct TriggerListQuery {
     /// Only `event` or `schedule` triggers.
     #[param(inline, value_type = Option<schema::TriggerType>)]
     trigger_type: Option<TriggerType>,
@@ -44,16 +44,16 @@ pub(crate) struct Triggers {
 }
 
 /// List triggers, newest first
-#[utoipa::path(get, path = "/api/v1/jobs/triggers", tag = "triggers", params(ListQuery), responses((status = 200, body = Triggers)))]
+#[utoipa::path(get, path = "/api/v1/jobs/triggers", tag = "triggers", params(TriggerListQuery), responses((status = 200, body = Triggers)))]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
-    Query(query): Query<ListQuery>,
+    Query(query): Query<TriggerListQuery>,
 ) -> Result<Json<Triggers>, Problem> {
     let (limit, offset) = (page_limit(query.limit, 100, 500)?, page_offset(query.offset)?);
-    let looking = app.queue().look(caller.reach()).await?;
-    let triggers = looking.triggers(query.trigger_type, query.cursor, limit, offset.into()).await?;
-    looking.end().await?;
+    let reading = app.queue().read(caller.reach()).await?;
+    let triggers = reading.triggers(query.trigger_type, query.cursor, limit, offset.into()).await?;
+    reading.end().await?;
     let is_full = triggers.len() == usize::from(limit);
     let next_cursor = triggers.last().filter(|_| is_full).map(|trigger| trigger.id);
     Ok(Json(Triggers { triggers: triggers.iter().map(shown).collect(), next_cursor }))
@@ -88,9 +88,9 @@ pub(crate) async fn create(
 #[utoipa::path(get, path = "/api/v1/jobs/triggers/{trigger_id}", tag = "triggers", params(("trigger_id" = Uuid, Path)),
     responses((status = 200, body = schema::Trigger, headers(("ETag" = String, description = "The generation of the trigger")))))]
 pub(crate) async fn read(State(app): State<App>, caller: Caller, Id(id): Id) -> Result<Response, Problem> {
-    let looking = app.queue().look(caller.reach()).await?;
-    let trigger = looking.trigger(id).await?;
-    looking.end().await?;
+    let reading = app.queue().read(caller.reach()).await?;
+    let trigger = reading.trigger(id).await?;
+    reading.end().await?;
     trigger
         .map(|trigger| respond(StatusCode::OK, shown(&trigger), &trigger))
         .ok_or_else(|| Problem::not_found("trigger"))

@@ -230,13 +230,8 @@ fn job_status(result: Held<JobState>) -> Result<Json<JobStatus>, Problem> {
 }
 
 fn held<T>(result: Held<T>) -> Result<T, Problem> {
-    match result {
-        Held::Held(value) => Ok(value),
-        Held::LeaseLost => {
-            let detail = "the attempt is no longer current: its lease expired, or it has ended";
-            Err(Problem::of(ProblemKind::LeaseLost, detail))
-        }
-    }
+    let detail = "the attempt is no longer current: its lease expired, or it has ended";
+    result.value().ok_or_else(|| Problem::of(ProblemKind::LeaseLost, detail))
 }
 
 fn seconds(field: &str, seconds: f64) -> Result<Duration, Problem> {

@@ -18,7 +18,7 @@ const OF_A_NETWORK_AT_AN_ACCOUNT: u32 = 10;
 const OF_AN_ACCOUNT: u32 = 100;
 
 #[derive(Debug, Default)]
-pub(crate) struct Attempts {
+pub(crate) struct SignInAttempts {
     counts: Counts,
     passwords: PasswordQueue,
 }
@@ -26,16 +26,16 @@ pub(crate) struct Attempts {
 /// One attempt in progress. It counts as a failure unless it has succeeded or could not be decided.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Attempt<'a> {
-    attempts: &'a Attempts,
+pub(crate) struct SignInAttempt<'a> {
+    attempts: &'a SignInAttempts,
     counted: Counted,
     network: String,
     has_failed: bool,
 }
 
-impl Attempts {
+impl SignInAttempts {
     /// Starts an attempt for an account (an email address or the id of a token), or rejects it.
-    pub(crate) fn begin(&self, address: Option<&str>, account: &str) -> Result<Attempt<'_>, Problem> {
+    pub(crate) fn begin(&self, address: Option<&str>, account: &str) -> Result<SignInAttempt<'_>, Problem> {
         let networks = networks(address);
         let mut keys: Vec<u64> =
             networks.iter().map(|network| self.counts.key(("network", network))).collect();
@@ -52,7 +52,7 @@ impl Attempts {
         });
         match begun {
             Ok(counted) => {
-                Ok(Attempt { attempts: self, counted, network: whole_network(address), has_failed })
+                Ok(SignInAttempt { attempts: self, counted, network: whole_network(address), has_failed })
             }
             Err(wait) => {
                 let detail = "too many failed attempts from your network address; try again later";
@@ -67,7 +67,7 @@ impl Attempts {
     }
 }
 
-impl<'a> Attempt<'a> {
+impl<'a> SignInAttempt<'a> {
     /// The password was correct: the attempt does not count, and its network is now known.
     pub(crate) fn succeeded(self) {
         self.attempts.passwords.trust(&self.network);
@@ -100,15 +100,17 @@ impl<'a> Attempt<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Attempts, OF_A_NETWORK, OF_A_NETWORK_AT_AN_ACCOUNT, OF_AN_ACCOUNT, Problem, ProblemKind};
+    use super::{
+        OF_A_NETWORK, OF_A_NETWORK_AT_AN_ACCOUNT, OF_AN_ACCOUNT, Problem, ProblemKind, SignInAttempts,
+    };
 
-    fn fail(attempts: &Attempts, address: &str, account: &str) -> bool {
+    fn fail(attempts: &SignInAttempts, address: &str, account: &str) -> bool {
         attempts.begin(Some(address), account).is_ok()
     }
 
     #[test]
     fn failures_of_one_address_do_not_block_another() {
-        let attempts = Attempts::default();
+        let attempts = SignInAttempts::default();
         let tried = (0..50).filter(|_| fail(&attempts, "203.0.113.9", "ada@a.test")).count();
         assert_eq!(tried as u32, OF_A_NETWORK_AT_AN_ACCOUNT);
         assert!(fail(&attempts, "203.0.113.9", "grace@a.test"), "another account from there");
@@ -117,7 +119,7 @@ mod tests {
 
     #[test]
     fn an_address_that_tries_many_accounts_is_blocked() {
-        let attempts = Attempts::default();
+        let attempts = SignInAttempts::default();
         let tried = (0..200).filter(|n| fail(&attempts, "203.0.113.9", &format!("p{n}@a.test"))).count();
         assert_eq!(tried as u32, OF_A_NETWORK[0]);
         let one_64 = |n: usize| format!("2001:db8:1:2::{n:x}");
@@ -125,7 +127,7 @@ mod tests {
         let one_48 = |n: usize| format!("2001:db8:1:{n:x}00::1");
         let networks: [&dyn Fn(usize) -> String; 3] = [&one_64, &one_56, &one_48];
         for (network, most) in networks.into_iter().zip(OF_A_NETWORK) {
-            let attempts = Attempts::default();
+            let attempts = SignInAttempts::default();
             let tried = (0..200).filter(|n| fail(&attempts, &network(*n), &format!("p{n}@a.test"))).count();
             assert_eq!(tried as u32, most, "a network of IPv6 addresses is counted as one: {}", network(1));
         }
@@ -133,7 +135,7 @@ mod tests {
 
     #[test]
     fn an_account_under_attack_still_accepts_a_network_without_failures() {
-        let attempts = Attempts::default();
+        let attempts = SignInAttempts::default();
         for n in 0..OF_AN_ACCOUNT {
             assert!(fail(&attempts, &format!("10.0.{}.{}", n / 200, n % 200), "ada@a.test"));
         }
@@ -144,7 +146,7 @@ mod tests {
 
     #[test]
     fn successful_attempts_do_not_count() {
-        let attempts = Attempts::default();
+        let attempts = SignInAttempts::default();
         for _ in 0..1000 {
             attempts.begin(Some("203.0.113.9"), "ada@a.test").unwrap().succeeded();
         }
@@ -153,7 +155,7 @@ mod tests {
     /// Attackers with many networks must not be able to fill the queue and lock out other users.
     #[test]
     fn failing_networks_leave_slots_to_others() {
-        let attempts = Attempts::default();
+        let attempts = SignInAttempts::default();
         let begin = |address: &str, account: usize| {
             attempts.begin(Some(address), &format!("p{account}@a.test")).unwrap()
         };
@@ -176,7 +178,7 @@ mod tests {
     /// A database that is down locks nobody out.
     #[test]
     fn an_attempt_that_could_not_be_decided_does_not_count() {
-        let attempts = Attempts::default();
+        let attempts = SignInAttempts::default();
         for _ in 0..1000 {
             let attempt = attempts.begin(Some("203.0.113.9"), "ada@a.test").unwrap();
             let failed: Result<(), _> = Err(Problem::of(ProblemKind::Unavailable, "the database is down"));
@@ -186,7 +188,7 @@ mod tests {
 
     #[test]
     fn an_attempt_that_gets_no_slot_does_not_count() {
-        let attempts = Attempts::default();
+        let attempts = SignInAttempts::default();
         let begin = || attempts.begin(Some("203.0.113.9"), "ada@a.test").unwrap();
         let held: Vec<_> = (0..4).map(|_| begin().slot().unwrap()).collect();
         for _ in 0..OF_A_NETWORK[0] {

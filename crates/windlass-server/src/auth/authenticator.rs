@@ -27,7 +27,7 @@ const MAX_CACHED: usize = 50_000;
 
 /// Verifies credentials.
 #[derive(Debug)]
-pub struct Authenticator {
+pub(crate) struct Authenticator {
     queue: Queue,
     jwt: Option<JwtVerifier>,
     is_secure: bool,
@@ -48,17 +48,17 @@ struct Remembered {
 
 /// A caller, and the request rate of its tenant.
 #[derive(Debug)]
-pub struct Authenticated {
-    pub caller: Caller,
-    pub requests_per_minute: Option<u32>,
+pub(crate) struct Authenticated {
+    pub(crate) caller: Caller,
+    pub(crate) requests_per_minute: Option<u32>,
 }
 
 /// Why a request has no caller.
 #[derive(Debug)]
-pub struct Unauthenticated {
-    pub problem: Problem,
+pub(crate) struct Unauthenticated {
+    pub(crate) problem: Problem,
     /// The person of the session, by the name in the audit trail, if only the tenant is wrong.
-    pub person: Option<String>,
+    pub(crate) person: Option<String>,
 }
 
 impl From<Problem> for Unauthenticated {
@@ -75,7 +75,7 @@ impl From<Unauthenticated> for Problem {
 
 impl Authenticator {
     /// `is_secure`: cookies are sent over TLS only, even for connections without TLS.
-    pub fn new(queue: Queue, jwt: Option<JwtSettings>, is_secure: bool) -> Self {
+    pub(crate) fn new(queue: Queue, jwt: Option<JwtSettings>, is_secure: bool) -> Self {
         Self {
             queue,
             jwt: jwt.map(JwtVerifier::new),
@@ -93,7 +93,7 @@ impl Authenticator {
     }
 
     /// The caller of this request. Every failure has the same response.
-    pub async fn authenticate(&self, request: &Parts) -> Result<Authenticated, Unauthenticated> {
+    pub(crate) async fn authenticate(&self, request: &Parts) -> Result<Authenticated, Unauthenticated> {
         let Some(bearer) = bearer(&request.headers)? else { return self.by_session(request).await };
         Ok(match TokenSecret::parse(bearer) {
             Some(token) => self.by_token(&token, address_of(request).as_deref()).await?,
@@ -187,9 +187,9 @@ impl Authenticator {
                 return Ok(tenant.clone());
             }
         }
-        let looking = self.queue.look(Reach::Tenant(id)).await?;
-        let tenant = looking.tenants().await?.pop();
-        looking.end().await?;
+        let reading = self.queue.read(Reach::Tenant(id)).await?;
+        let tenant = reading.tenants().await?.pop();
+        reading.end().await?;
         let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
         if tenants.len() >= MAX_CACHED {
             tenants.clear();
@@ -218,7 +218,7 @@ impl Authenticator {
 
     /// For a token that this process has just revoked. It stays in the cache as invalid, so that it is rejected without a lookup,
     /// which its holder could make fail by using up the lookups of its network.
-    pub fn forget(&self, token_id: &str) {
+    pub(crate) fn forget(&self, token_id: &str) {
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = tokens.get_mut(token_id) {
             known.since = Some(Instant::now());

@@ -4,17 +4,17 @@ use windlass::Queue;
 use windlass::admin::{Actor, INSTALLATION, Reach};
 use windlass::internals::NewToken;
 
-use super::token::{Kind, TokenSecret};
+use super::token::{TokenKind, TokenSecret};
 
 /// Creates a super-admin token. For `windlass up`, for `windlass tokens create --database-url`, and for tests; over HTTP a
 /// super-admin creates further ones.
 pub async fn create_admin_token(queue: &Queue, name: &str) -> windlass::Result<TokenSecret> {
-    let secret = TokenSecret::generate(Kind::Admin);
+    let secret = TokenSecret::generate(TokenKind::Admin);
     let actor = Actor::new("system:bootstrap").role("super_admin");
     let acting = queue.act(Reach::Everything, &actor).await?;
     let token = NewToken {
         id: secret.id().to_owned(),
-        kind: Kind::Admin.as_str().to_owned(),
+        kind: TokenKind::Admin.as_str().to_owned(),
         name: name.to_owned(),
         role: "super_admin".to_owned(),
         scopes: None,

@@ -13,22 +13,22 @@ use crate::http::Problem;
 
 /// An authenticated caller. A handler with this parameter can only be reached with a credential.
 #[derive(Debug, Clone)]
-pub struct Caller {
-    pub who: Who,
-    pub role: Role,
+pub(crate) struct Caller {
+    pub(crate) who: Who,
+    pub(crate) role: Role,
     /// The tenant; none for a credential of the installation without `X-Tenant-Id`.
-    pub tenant: Option<Uuid>,
+    pub(crate) tenant: Option<Uuid>,
     /// Restricts the permissions of the role; `None` for no restriction.
-    pub scopes: Option<Vec<Permission>>,
+    pub(crate) scopes: Option<Vec<Permission>>,
     /// When the token or JWT expires, if it does.
-    pub expires_at: Option<Timestamp>,
-    pub from_address: Option<String>,
-    pub request_id: Option<String>,
+    pub(crate) expires_at: Option<Timestamp>,
+    pub(crate) from_address: Option<String>,
+    pub(crate) request_id: Option<String>,
 }
 
 /// The credential of the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Who {
+pub(crate) enum Who {
     Token {
         id: String,
         name: String,
@@ -54,11 +54,11 @@ pub enum Who {
 
 impl Caller {
     /// A caller of the installation with all permissions of its role.
-    pub fn new(who: Who, role: Role) -> Self {
+    pub(crate) fn new(who: Who, role: Role) -> Self {
         Self { who, role, tenant: None, scopes: None, expires_at: None, from_address: None, request_id: None }
     }
 
-    pub fn may(&self, permission: Permission) -> bool {
+    pub(crate) fn may(&self, permission: Permission) -> bool {
         self.permissions().may(permission)
     }
 
@@ -67,17 +67,17 @@ impl Caller {
     }
 
     /// The tenant, or the default one: an installation with one tenant never has to specify it.
-    pub fn tenant(&self) -> Uuid {
+    pub(crate) fn tenant(&self) -> Uuid {
         self.tenant.unwrap_or(DEFAULT_TENANT)
     }
 
     /// For operations within the tenant of the caller.
-    pub fn reach(&self) -> Reach {
+    pub(crate) fn reach(&self) -> Reach {
         Reach::Tenant(self.tenant())
     }
 
     /// For operations of super-admins: the chosen tenant, or all.
-    pub fn wide_reach(&self) -> Reach {
+    pub(crate) fn wide_reach(&self) -> Reach {
         match (self.role, self.tenant) {
             (Role::SuperAdmin, None) => Reach::Everything,
             _ => self.reach(),
@@ -86,12 +86,12 @@ impl Caller {
 
     /// For objects of the installation if a super-admin manages them: definitions, queues, tenants, tokens. All other callers are
     /// limited to their own tenant, and the database denies them the rows of the installation.
-    pub fn global_reach(&self) -> Reach {
+    pub(crate) fn global_reach(&self) -> Reach {
         if self.role == Role::SuperAdmin { Reach::Everything } else { self.reach() }
     }
 
     /// The caller in the audit trail.
-    pub fn actor(&self) -> Actor {
+    pub(crate) fn actor(&self) -> Actor {
         Actor::new(self.name())
             .role(self.role.as_str())
             .from_address(self.from_address.clone())
@@ -99,7 +99,7 @@ impl Caller {
     }
 
     /// The kind and the id: the key of request rates, and the name in the audit trail.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         match &self.who {
             Who::Token { id, .. } => format!("token:{id}"),
             Who::Local { user, login } => {
@@ -115,7 +115,7 @@ impl Caller {
     }
 
     /// The id of the user, if the caller is one.
-    pub fn user_id(&self) -> Option<Uuid> {
+    pub(crate) fn user_id(&self) -> Option<Uuid> {
         match &self.who {
             Who::User { id, .. } => Some(*id),
             Who::Jwt { subject, .. } => subject.parse().ok(),

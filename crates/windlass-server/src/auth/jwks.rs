@@ -35,10 +35,10 @@ const PACE: Pace = Pace {
 
 /// The keys of one URL.
 #[derive(Debug, Clone)]
-pub(super) struct Jwks(Arc<Inner>);
+pub(super) struct Jwks(Arc<KeySetState>);
 
 #[derive(Debug)]
-struct Inner {
+struct KeySetState {
     address: String,
     http: reqwest::Client,
     pace: Pace,
@@ -67,7 +67,7 @@ impl Jwks {
             .build()
             .unwrap_or_default();
         let fetched = watch::Sender::new(0);
-        Self(Arc::new(Inner { address, http, pace, known: Mutex::default(), fetched }))
+        Self(Arc::new(KeySetState { address, http, pace, known: Mutex::default(), fetched }))
     }
 
     /// The key with this id, if the issuer publishes it.

@@ -18,14 +18,19 @@ use crate::unique::Unique;
 /// The issuer, its keys, and the claims of the tenant and the role.
 #[derive(Debug, Clone)]
 pub struct JwtSettings {
+    /// How signatures are verified.
     pub keys: JwtKeys,
+    /// The required `iss`.
     pub issuer: String,
+    /// The required `aud`.
     pub audience: String,
-    /// Dotted paths to claims.
+    /// The path to the claim with the tenant, with dots.
     pub tenant_claim: String,
+    /// The path to the claim with the role, with dots.
     pub role_claim: String,
 }
 
+/// The keys of the issuer.
 #[derive(Debug, Clone)]
 pub enum JwtKeys {
     /// The shared secret of HS256.
@@ -36,16 +41,16 @@ pub enum JwtKeys {
 
 /// The claims of a valid token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JwtClaims {
-    pub subject: String,
-    pub tenant: Option<Uuid>,
-    pub role: Role,
-    pub expires_at: Timestamp,
+pub(crate) struct JwtClaims {
+    pub(crate) subject: String,
+    pub(crate) tenant: Option<Uuid>,
+    pub(crate) role: Role,
+    pub(crate) expires_at: Timestamp,
 }
 
 /// Verifies tokens.
 #[derive(Debug)]
-pub struct JwtVerifier {
+pub(crate) struct JwtVerifier {
     settings: JwtSettings,
     /// The public keys of the issuer.
     published: Option<Jwks>,
@@ -55,7 +60,7 @@ const MAX_TOKEN_LENGTH: usize = 8 * 1024;
 const LEEWAY_SECONDS: u64 = 30;
 
 impl JwtVerifier {
-    pub fn new(settings: JwtSettings) -> Self {
+    pub(crate) fn new(settings: JwtSettings) -> Self {
         let published = match &settings.keys {
             JwtKeys::Jwks(address) => Some(Jwks::new(address.clone())),
             JwtKeys::Secret(_) => None,
@@ -63,12 +68,12 @@ impl JwtVerifier {
         Self { settings, published }
     }
 
-    pub fn issuer(&self) -> &str {
+    pub(crate) fn issuer(&self) -> &str {
         &self.settings.issuer
     }
 
     /// Returns the claims if the token is valid. The reason why it is invalid is not revealed.
-    pub async fn verify(&self, token: &str) -> Option<JwtClaims> {
+    pub(crate) async fn verify(&self, token: &str) -> Option<JwtClaims> {
         if token.len() > MAX_TOKEN_LENGTH {
             return None;
         }

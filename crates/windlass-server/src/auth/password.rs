@@ -28,7 +28,7 @@ pub async fn hash_password(password: Secret) -> Result<String, Problem> {
 }
 
 /// Whether the password matches the hash. Takes the same time without a hash, so that the existence of an account is not revealed.
-pub async fn verify_password(password: Secret, hash: Option<String>) -> Result<bool, Problem> {
+pub(crate) async fn verify_password(password: Secret, hash: Option<String>) -> Result<bool, Problem> {
     if password.expose().len() > MAX_COMPARED_LENGTH {
         return Ok(false);
     }

@@ -23,11 +23,11 @@ pub(super) enum Trust {
 
 #[derive(Debug, Default)]
 pub(super) struct PasswordQueue {
-    inner: Mutex<Inner>,
+    inner: Mutex<PasswordQueueState>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct PasswordQueueState {
     used: usize,
     of_networks: HashMap<String, usize>,
     known: HashSet<String>,
@@ -68,7 +68,7 @@ impl PasswordQueue {
         inner.known.insert(network.to_owned());
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, PasswordQueueState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -29,29 +29,42 @@ pub enum Permission {
     Anyone,
     /// Any valid credential: to read one's own account.
     SignedIn,
+    /// Read jobs, attempts and logs.
     ReadJobs,
+    /// Enqueue, cancel and retry jobs.
     WriteJobs,
+    /// Delete jobs with their history.
     DeleteJobs,
+    /// Read triggers and their history.
     ReadTriggers,
+    /// Create, change, run and delete triggers.
     WriteTriggers,
+    /// Read events.
     ReadEvents,
+    /// Emit events, and retry them.
     EmitEvents,
+    /// Create, rotate and revoke tokens.
     ManageTokens,
+    /// Invite, change and remove members.
     ManageMembers,
     /// Retention rules and legal holds.
     ManageRetention,
+    /// Read the audit trail.
     ReadAudit,
     /// The worker protocol.
     Work,
+    /// Read the metrics.
     ReadMetrics,
     /// Definitions, tenants, queues, workers, everything across tenants.
     Administer,
 }
 
 impl Role {
+    /// Every role.
     pub const ALL: [Self; 5] =
         [Self::Viewer, Self::Operator, Self::TenantAdmin, Self::Worker, Self::SuperAdmin];
 
+    /// Returns the name used in JSON, tokens and the database.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Viewer => "viewer",
@@ -62,6 +75,7 @@ impl Role {
         }
     }
 
+    /// Returns whether the role has a permission.
     pub const fn may(self, permission: Permission) -> bool {
         use Permission as P;
         match permission {
@@ -97,6 +111,7 @@ impl FromStr for Role {
 }
 
 impl Permission {
+    /// Every permission.
     pub const ALL: [Self; 16] = [
         Self::Anyone,
         Self::SignedIn,

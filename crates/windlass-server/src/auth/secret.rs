@@ -2,10 +2,12 @@
 
 use std::fmt;
 
+/// A secret text.
 #[derive(Clone)]
 pub struct Secret(String);
 
 impl Secret {
+    /// Takes the text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }

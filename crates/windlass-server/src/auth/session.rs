@@ -52,8 +52,11 @@ const CHANGES_PER_MINUTE: u32 = 60;
 /// The origin of a sign-in request, or of one with the secret of a link.
 #[derive(Debug, Clone, Default)]
 pub struct From {
+    /// The network address of the client.
     pub address: Option<String>,
+    /// The browser, as it describes itself.
     pub user_agent: Option<String>,
+    /// Whether the cookie is sent over TLS only.
     pub secure: Secure,
     /// The previous session of the browser, which ends when another one starts.
     pub previous: Option<[u8; 32]>,

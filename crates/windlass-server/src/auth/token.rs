@@ -12,13 +12,17 @@ use super::secret::Secret;
 
 /// The kind of a token, readable in the token itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum TokenKind {
+    /// For the API, with the role of a tenant.
     Api,
+    /// For the worker protocol.
     Worker,
+    /// For the whole installation.
     Admin,
 }
 
-impl Kind {
+impl TokenKind {
+    /// Returns the name in the token.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Api => "api",
@@ -35,7 +39,7 @@ impl Kind {
 /// A complete token, with its secret.
 #[derive(Clone)]
 pub struct TokenSecret {
-    kind: Kind,
+    kind: TokenKind,
     id: String,
     secret: Secret,
 }
@@ -46,7 +50,7 @@ const ID_LENGTH: usize = 16;
 
 impl TokenSecret {
     /// A new random token.
-    pub fn generate(kind: Kind) -> Self {
+    pub fn generate(kind: TokenKind) -> Self {
         let (mut id, mut secret) = ([0; ID_LENGTH / 2], [0; 32]);
         let mut random = rand::rng();
         random.fill_bytes(&mut id);
@@ -59,7 +63,7 @@ impl TokenSecret {
     /// From the text of an Authorization header. `None` for anything that `generate` cannot have created.
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.strip_prefix("wl_")?.splitn(3, '_');
-        let kind = Kind::parse(parts.next()?)?;
+        let kind = TokenKind::parse(parts.next()?)?;
         let (id, secret) = (parts.next()?, parts.next()?);
         let id_is_hex = id.len() == ID_LENGTH && id.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
         let is_shaped =
@@ -75,10 +79,12 @@ impl TokenSecret {
         })
     }
 
-    pub fn kind(&self) -> Kind {
+    /// Returns its kind.
+    pub fn kind(&self) -> TokenKind {
         self.kind
     }
 
+    /// Returns its id, which is not secret.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -123,7 +129,7 @@ fn base62(bytes: &[u8], length: usize) -> String {
     String::from_utf8_lossy(&digits).into_owned()
 }
 
-fn checksum(kind: Kind, id: &str, secret: &str) -> String {
+fn checksum(kind: TokenKind, id: &str, secret: &str) -> String {
     let mut crc = u32::MAX;
     for byte in format!("wl_{}_{id}_{secret}", kind.as_str()).bytes() {
         crc ^= u32::from(byte);
@@ -136,11 +142,11 @@ fn checksum(kind: Kind, id: &str, secret: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, TokenSecret};
+    use super::{TokenKind, TokenSecret};
 
     #[test]
     fn a_token_parses_to_itself() {
-        for kind in [Kind::Api, Kind::Worker, Kind::Admin] {
+        for kind in [TokenKind::Api, TokenKind::Worker, TokenKind::Admin] {
             let made = TokenSecret::generate(kind);
             let read = TokenSecret::parse(&made.expose()).unwrap();
             assert_eq!((read.kind(), read.id(), read.hash()), (kind, made.id(), made.hash()));
@@ -150,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_changed_character_is_detected_by_the_checksum() {
-        let token = TokenSecret::generate(Kind::Api).expose();
+        let token = TokenSecret::generate(TokenKind::Api).expose();
         for at in 0..token.len() {
             let mut changed = token.clone().into_bytes();
             changed[at] = if changed[at] == b'a' { b'b' } else { b'a' };
@@ -160,7 +166,7 @@ mod tests {
 
     #[test]
     fn printing_a_token_does_not_show_its_secret() {
-        let token = TokenSecret::generate(Kind::Admin);
+        let token = TokenSecret::generate(TokenKind::Admin);
         let whole = token.expose();
         let secret = whole.rsplit('_').next().unwrap();
         assert!(!format!("{token:?}").contains(secret));

@@ -12,13 +12,13 @@ use super::number::number;
 use super::print::{self, Show, at, text};
 
 #[derive(Debug, Args)]
-pub struct Audit {
+pub(crate) struct Audit {
     #[command(subcommand)]
-    verb: Verb,
+    verb: AuditVerb,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum AuditVerb {
     /// List recorded actions, newest first
     #[command(alias = "ls")]
     List {
@@ -56,7 +56,7 @@ const PATH: &str = "/api/v1/admin/audit";
 impl Audit {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
         match &self.verb {
-            Verb::List { limit, action, actor, denied } => {
+            AuditVerb::List { limit, action, actor, denied } => {
                 let mut query = vec![("limit", limit.to_string())];
                 query.extend(action.clone().map(|action| ("action", action)));
                 query.extend(actor.clone().map(|actor| ("actor", actor)));
@@ -72,8 +72,8 @@ impl Audit {
                 }
                 Ok(Exit::Success)
             }
-            Verb::Verify { checkpoint } => verify(global, checkpoint.as_deref()).await,
-            Verb::Head => head(global).await,
+            AuditVerb::Verify { checkpoint } => verify(global, checkpoint.as_deref()).await,
+            AuditVerb::Head => head(global).await,
         }
     }
 }

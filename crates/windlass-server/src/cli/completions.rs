@@ -10,7 +10,7 @@ use super::exit::{Exit, Failure};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  windlass completions bash > /etc/bash_completion.d/windlass\n  \
     windlass completions fish > ~/.config/fish/completions/windlass.fish")]
-pub struct Completions {
+pub(crate) struct Completions {
     /// The shell
     shell: Shell,
 }

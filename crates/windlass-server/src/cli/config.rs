@@ -9,13 +9,13 @@ use super::print;
 use crate::config::{Location, Sources};
 
 #[derive(Debug, Args)]
-pub struct Config {
+pub(crate) struct Config {
     #[command(subcommand)]
-    verb: Verb,
+    verb: ConfigVerb,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum ConfigVerb {
     /// Print a commented configuration file with every setting and its default
     #[command(after_help = "Example:\n  windlass config example > windlass.toml")]
     Example,
@@ -29,8 +29,8 @@ enum Verb {
 impl Config {
     pub(super) fn run(&self, global: &Global) -> Result<Exit, Failure> {
         match self.verb {
-            Verb::Example => print::line(crate::config::example().trim_end())?,
-            Verb::Check => return check(global),
+            ConfigVerb::Example => print::line(crate::config::example().trim_end())?,
+            ConfigVerb::Check => return check(global),
         }
         Ok(Exit::Success)
     }

@@ -13,13 +13,13 @@ use crate::plain::{json_fault, plain};
 use crate::unique::Unique;
 
 #[derive(Debug, Args)]
-pub struct Definitions {
+pub(crate) struct DefinitionsCommand {
     #[command(subcommand)]
-    verb: Verb,
+    verb: DefinitionsVerb,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum DefinitionsVerb {
     /// List definitions
     #[command(alias = "ls")]
     List,
@@ -46,10 +46,10 @@ const FILE_HELP: &str = "The file, in TOML:\n  [[definitions]]\n  key = \"sync-d
 
 const PATH: &str = "/api/v1/admin/jobs/definitions";
 
-impl Definitions {
+impl DefinitionsCommand {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
         match &self.verb {
-            Verb::List => {
+            DefinitionsVerb::List => {
                 let definitions = global.client().await?.all(PATH, &[]).await?;
                 if global.json {
                     print::json(&Value::Array(definitions))?;
@@ -58,14 +58,14 @@ impl Definitions {
                 }
                 Ok(Exit::Success)
             }
-            Verb::Diff { file } => {
+            DefinitionsVerb::Diff { file } => {
                 let wanted = read(file)?;
                 let steps = apply(&global.client().await?, wanted, true).await?;
                 report(global, &steps)?;
                 let is_same = |step: &Value| at(step, "action") == "same";
                 Ok(if steps.iter().all(is_same) { Exit::Success } else { Exit::Negative })
             }
-            Verb::Apply { file, dry_run } => {
+            DefinitionsVerb::Apply { file, dry_run } => {
                 let wanted = read(file)?;
                 let steps = apply(&global.client().await?, wanted, *dry_run).await?;
                 report(global, &steps)?;

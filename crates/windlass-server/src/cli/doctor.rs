@@ -15,7 +15,7 @@ use super::print::{self, Show};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  windlass doctor --database-url postgresql://app@db/app\n  \
     windlass doctor --strict --json   # in a cron job: warnings count too")]
-pub struct Doctor {
+pub(crate) struct Doctor {
     /// Exit with code 1 on warnings too
     #[arg(long)]
     strict: bool,

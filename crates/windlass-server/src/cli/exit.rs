@@ -5,6 +5,7 @@ use std::fmt;
 /// An exit code and what it means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
+    /// The command succeeded.
     Success,
     /// The result is negative: a job did not succeed, the doctor found a danger, a chain does not verify, two things differ.
     Negative,
@@ -25,6 +26,7 @@ pub enum Exit {
 }
 
 impl Exit {
+    /// Every exit code.
     pub const ALL: [Self; 9] = [
         Self::Success,
         Self::Negative,
@@ -37,6 +39,7 @@ impl Exit {
         Self::Interrupted,
     ];
 
+    /// Returns the number.
     #[must_use]
     pub const fn code(self) -> u8 {
         match self {
@@ -52,6 +55,7 @@ impl Exit {
         }
     }
 
+    /// Returns the description in the help.
     #[must_use]
     pub const fn meaning(self) -> &'static str {
         match self {
@@ -74,24 +78,24 @@ impl Exit {
 
 /// Why a command did not succeed: a message, and advice.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
-    pub exit: Exit,
-    pub message: String,
-    pub advice: Option<String>,
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    pub(crate) message: String,
+    pub(crate) advice: Option<String>,
 }
 
 impl Failure {
-    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self { exit, message: message.into(), advice: None }
     }
 
-    pub fn usage(message: impl Into<String>) -> Self {
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, message)
     }
 
     /// If the object was not found, the failure names it.
     #[must_use]
-    pub fn about(self, what: &str) -> Self {
+    pub(crate) fn about(self, what: &str) -> Self {
         match self.exit {
             Exit::Missing => Self { message: format!("{what} not found"), ..self },
             _ => self,
@@ -99,7 +103,7 @@ impl Failure {
     }
 
     #[must_use]
-    pub fn advise(mut self, advice: impl Into<String>) -> Self {
+    pub(crate) fn advise(mut self, advice: impl Into<String>) -> Self {
         self.advice = Some(advice.into());
         self
     }

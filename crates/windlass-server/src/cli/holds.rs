@@ -9,13 +9,13 @@ use super::exit::{Exit, Failure};
 use super::print::{self, Show, at, text};
 
 #[derive(Debug, Args)]
-pub struct Holds {
+pub(crate) struct HoldsCommand {
     #[command(subcommand)]
-    verb: Verb,
+    verb: HoldsVerb,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum HoldsVerb {
     /// List legal holds
     #[command(alias = "ls")]
     List,
@@ -47,14 +47,14 @@ enum Verb {
 
 const PATH: &str = "/api/v1/retention/holds";
 
-impl Holds {
+impl HoldsCommand {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
         match &self.verb {
-            Verb::List => {
+            HoldsVerb::List => {
                 let holds = global.client().await?.all(PATH, &[]).await?;
                 if global.json { print::json(&Value::Array(holds))? } else { show(&holds)? }
             }
-            Verb::Place { reason, job, subject, everything } => {
+            HoldsVerb::Place { reason, job, subject, everything } => {
                 // A hold on everything must be requested explicitly, not by omitting the other options.
                 if [job.is_some(), subject.is_some(), *everything].iter().filter(|given| **given).count() != 1
                 {
@@ -74,7 +74,7 @@ impl Holds {
                 let hold = global.client().await?.post(PATH, Value::Object(body)).await?;
                 if global.json { print::json(&hold)? } else { print::line(text(at(&hold, "id")))? }
             }
-            Verb::Release { id } => {
+            HoldsVerb::Release { id } => {
                 check_id("hold", id)?;
                 let hold = global.client().await?.delete(&format!("{PATH}/{id}")).await;
                 let hold = hold.map_err(|failure| global.not_found(failure, "hold", id))?;

@@ -13,18 +13,18 @@ use super::Global;
 use super::exit::{Exit, Failure};
 
 #[derive(Debug, Args)]
-pub struct Jobs {
+pub(crate) struct Jobs {
     #[command(subcommand)]
-    verb: Verb,
+    verb: JobsVerb,
 }
 
 /// Each is described at its own type.
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum JobsVerb {
     Enqueue(enqueue::Enqueue),
     #[command(alias = "ls")]
     List(list::List),
-    Show(show::Show),
+    Show(show::ShowCommand),
     Cancel(act::Cancel),
     Retry(act::Retry),
     Tail(tail::Tail),
@@ -34,13 +34,13 @@ enum Verb {
 impl Jobs {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
         match &self.verb {
-            Verb::Enqueue(verb) => verb.run(global).await,
-            Verb::List(verb) => verb.run(global).await,
-            Verb::Show(verb) => verb.run(global).await,
-            Verb::Cancel(verb) => verb.run(global).await,
-            Verb::Retry(verb) => verb.run(global).await,
-            Verb::Tail(verb) => verb.run(global).await,
-            Verb::Wait(verb) => verb.run(global).await,
+            JobsVerb::Enqueue(verb) => verb.run(global).await,
+            JobsVerb::List(verb) => verb.run(global).await,
+            JobsVerb::Show(verb) => verb.run(global).await,
+            JobsVerb::Cancel(verb) => verb.run(global).await,
+            JobsVerb::Retry(verb) => verb.run(global).await,
+            JobsVerb::Tail(verb) => verb.run(global).await,
+            JobsVerb::Wait(verb) => verb.run(global).await,
         }
     }
 }

@@ -18,7 +18,7 @@ use super::process::{Background, Signals};
 #[command(
     after_help = "Examples:\n  windlass keeper --database-url postgresql://app@db/app\n  windlass keeper --once reap"
 )]
-pub struct Keeper {
+pub(crate) struct Keeper {
     /// Run one duty once, report what it did, and exit; an unknown name lists the duties
     #[arg(long, value_name = "DUTY", value_parser = duty)]
     once: Option<Duty>,

@@ -18,13 +18,13 @@ use super::print;
     windlass migrate --print-sql > windlass.sql              # for your own migration tool\n  \
     windlass migrate --print-sql --from 18 > upgrade.sql\n  \
     windlass migrate --print-sql roles --login app | psql    # as an administrator, if app may not create roles")]
-pub struct Migrate {
+pub(crate) struct Migrate {
     /// Report pending changes without applying them, with exit code 1 if there is anything
     #[arg(long, conflicts_with = "print_sql")]
     check: bool,
     /// Print the SQL for an empty database and change nothing; `roles` prints only the part that needs an administrator
     #[arg(long, value_name = "PART", num_args = 0..=1, default_missing_value = "all")]
-    print_sql: Option<Part>,
+    print_sql: Option<PrintedPart>,
     /// With --print-sql: the version that the schema has, to print only what comes after it
     #[arg(long, value_name = "VERSION", requires = "print_sql")]
     from: Option<i32>,
@@ -35,7 +35,7 @@ pub struct Migrate {
 
 /// A part of the SQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Part {
+enum PrintedPart {
     /// Everything
     All,
     /// The roles and their memberships
@@ -82,15 +82,17 @@ impl Migrate {
         Ok(Exit::Success)
     }
 
-    fn print(&self, part: Part) -> Result<Exit, Failure> {
+    fn print(&self, part: PrintedPart) -> Result<Exit, Failure> {
         let sql = match (part, self.from) {
-            (Part::Roles, None) => windlass::setup::print_roles_sql(&self.login),
-            (Part::Roles, Some(_)) => return Err(Failure::usage("--from does not apply to the roles")),
-            (Part::All, _) if !self.login.is_empty() => {
+            (PrintedPart::Roles, None) => windlass::setup::print_roles_sql(&self.login),
+            (PrintedPart::Roles, Some(_)) => {
+                return Err(Failure::usage("--from does not apply to the roles"));
+            }
+            (PrintedPart::All, _) if !self.login.is_empty() => {
                 return Err(Failure::usage("--login applies only to `--print-sql roles`"));
             }
-            (Part::All, None) => windlass::setup::print_sql(),
-            (Part::All, Some(version)) => windlass::setup::print_sql_from(version),
+            (PrintedPart::All, None) => windlass::setup::print_sql(),
+            (PrintedPart::All, Some(version)) => windlass::setup::print_sql_from(version),
         };
         print::line(sql)?;
         Ok(Exit::Success)

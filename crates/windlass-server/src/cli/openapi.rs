@@ -8,7 +8,7 @@ use super::print;
 /// Print the OpenAPI description of the HTTP API.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  windlass openapi > openapi.json")]
-pub struct Openapi {}
+pub(crate) struct Openapi {}
 
 impl Openapi {
     #[expect(clippy::unused_self, reason = "every command is run the same way")]

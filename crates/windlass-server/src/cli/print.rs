@@ -97,7 +97,7 @@ pub(crate) fn table(rows: &[Value], columns: &[(&str, Show)], if_empty: &str) ->
         .iter()
         .map(|row| columns.iter().map(|(_, show)| terminal::cell(&show.text(row)).into_owned()).collect())
         .collect();
-    let wanted: Vec<Wanted> =
+    let wanted: Vec<WantedColumn> =
         columns.iter().enumerate().map(|(at, column)| wanted(&texts, at, column)).collect();
     let widths =
         limit.map_or_else(|| wanted.iter().map(|column| column.width).collect(), |limit| fit(&wanted, limit));
@@ -132,7 +132,7 @@ pub(crate) fn table(rows: &[Value], columns: &[(&str, Show)], if_empty: &str) ->
 }
 
 /// What a column needs.
-struct Wanted {
+struct WantedColumn {
     width: usize,
     title: usize,
     /// A text that may be shortened.
@@ -142,10 +142,10 @@ struct Wanted {
     is_number: bool,
 }
 
-fn wanted(rows: &[Vec<String>], at: usize, (title, show): &(&str, Show)) -> Wanted {
+fn wanted(rows: &[Vec<String>], at: usize, (title, show): &(&str, Show)) -> WantedColumn {
     let texts = || rows.iter().map(|row| row[at].as_str());
     let title = width(title);
-    Wanted {
+    WantedColumn {
         width: texts().map(width).max().unwrap_or(0).max(title),
         title,
         is_free: matches!(show, Show::Cut(..) | Show::Free(_)),
@@ -157,7 +157,7 @@ fn wanted(rows: &[Vec<String>], at: usize, (title, show): &(&str, Show)) -> Want
 
 /// The widths of the columns that fit: free texts are shortened, the widest first; if that is not enough, the last column
 /// is dropped. The first one stays.
-fn fit(columns: &[Wanted], limit: usize) -> Vec<usize> {
+fn fit(columns: &[WantedColumn], limit: usize) -> Vec<usize> {
     let mut shown = columns;
     loop {
         let mut widths: Vec<usize> =
@@ -277,7 +277,7 @@ mod tests {
     use jiff::Timestamp;
     use serde_json::json;
 
-    use super::{Show, Wanted, at, cut, fit, shorten, since, text, wanted};
+    use super::{Show, WantedColumn, at, cut, fit, shorten, since, text, wanted};
 
     #[test]
     fn ages_show_past_and_future_in_one_unit() {
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn columns_that_do_not_fit_are_shortened_and_then_dropped() {
         let column =
-            |width, is_free| Wanted { width, title: 4, is_free, is_wrapped: false, is_number: false };
+            |width, is_free| WantedColumn { width, title: 4, is_free, is_wrapped: false, is_number: false };
         let columns = [column(36, false), column(30, true), column(9, false), column(20, false)];
         assert_eq!(fit(&columns, 200), [36, 30, 9, 20]);
         assert_eq!(fit(&columns, 100), [36, 27, 9, 20], "a free text is shortened");

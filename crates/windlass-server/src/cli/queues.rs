@@ -9,13 +9,13 @@ use super::exit::{Exit, Failure};
 use super::print::{self, Show, at};
 
 #[derive(Debug, Args)]
-pub struct Queues {
+pub(crate) struct QueuesCommand {
     #[command(subcommand)]
-    verb: Verb,
+    verb: QueuesVerb,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum QueuesVerb {
     /// List queues and their job counts
     #[command(alias = "ls")]
     List,
@@ -33,13 +33,13 @@ enum Verb {
 
 const PATH: &str = "/api/v1/admin/queues";
 
-impl Queues {
+impl QueuesCommand {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
         let client = global.client().await?;
         let (queue, verb) = match &self.verb {
-            Verb::List => return print::list(global.json, client.all(PATH, &[]).await?, show),
-            Verb::Pause { queue } => (queue, "pause"),
-            Verb::Resume { queue } => (queue, "resume"),
+            QueuesVerb::List => return print::list(global.json, client.all(PATH, &[]).await?, show),
+            QueuesVerb::Pause { queue } => (queue, "pause"),
+            QueuesVerb::Resume { queue } => (queue, "resume"),
         };
         let queues = client.all(PATH, &[]).await?;
         let listed = queues.iter().find(|listed| at(listed, "name") == queue.as_str());

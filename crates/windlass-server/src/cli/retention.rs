@@ -9,13 +9,13 @@ use super::exit::{Exit, Failure};
 use super::print::{self, Show, at, text};
 
 #[derive(Debug, Args)]
-pub struct Retention {
+pub(crate) struct RetentionCommand {
     #[command(subcommand)]
-    verb: Verb,
+    verb: RetentionVerb,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum RetentionVerb {
     /// List the retention rules with the progress of deletion, and jobs whose artifacts are still being deleted
     #[command(alias = "ls")]
     List,
@@ -45,14 +45,14 @@ enum Verb {
 
 const PATH: &str = "/api/v1/retention";
 
-impl Retention {
+impl RetentionCommand {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
         match &self.verb {
-            Verb::List => {
+            RetentionVerb::List => {
                 let kept = global.client().await?.get(PATH, &[]).await?;
                 if global.json { print::json(&kept)? } else { show(&kept)? }
             }
-            Verb::Set { status, keep, definition } => {
+            RetentionVerb::Set { status, keep, definition } => {
                 let keep = seconds(keep)?;
                 let body = json!({"definition_key": definition, "status": status, "keep_seconds": keep});
                 let rule = global.client().await?.post(&format!("{PATH}/rules"), body).await?;
@@ -67,7 +67,7 @@ impl Retention {
                     ))?;
                 }
             }
-            Verb::Clear { status, definition } => {
+            RetentionVerb::Clear { status, definition } => {
                 let mut query = vec![("status", status.clone())];
                 query.extend(definition.clone().map(|key| ("definition_key", key)));
                 let path = with_query(&format!("{PATH}/rules"), &query);

@@ -18,7 +18,7 @@ use super::process::{self, Background, Signals};
     after_help = "Examples:\n  windlass serve --database-url postgresql://app@db/app --listen 0.0.0.0:8080\n  \
     windlass serve --config /etc/windlass.toml --with-keeper"
 )]
-pub struct Serve {
+pub(crate) struct Serve {
     /// The address to listen on, such as 0.0.0.0:8080; port 0 chooses a free port
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,

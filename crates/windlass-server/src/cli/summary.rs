@@ -13,13 +13,13 @@ use super::print::{self, Show, at};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  windlass summary --tenant acme\n  windlass summary --all\n  \
     windlass summary --json | jq .running")]
-pub struct Summary {
+pub(crate) struct SummaryCommand {
     /// Count the jobs of all tenants (super-admin only)
     #[arg(long)]
     all: bool,
 }
 
-impl Summary {
+impl SummaryCommand {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
         let client = global.client().await?;
         if !self.all {

@@ -9,13 +9,13 @@ use super::number::number;
 use super::print::{self, Show, at, text};
 
 #[derive(Debug, Args)]
-pub struct Tenants {
+pub(crate) struct TenantsCommand {
     #[command(subcommand)]
-    verb: Verb,
+    verb: TenantsVerb,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum TenantsVerb {
     /// List tenants
     #[command(alias = "ls")]
     List,
@@ -118,13 +118,13 @@ impl Settings {
 
 const PATH: &str = "/api/v1/admin/tenants";
 
-impl Tenants {
+impl TenantsCommand {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
         let client = global.client().await?;
         let mut is_held = false;
         let response = match &self.verb {
-            Verb::List => return print::list(global.json, client.all(PATH, &[]).await?, show),
-            Verb::Create { slug, name, settings } => {
+            TenantsVerb::List => return print::list(global.json, client.all(PATH, &[]).await?, show),
+            TenantsVerb::Create { slug, name, settings } => {
                 let mut body = settings.fields();
                 body.insert("slug".to_owned(), json!(slug));
                 body.insert("name".to_owned(), json!(name.as_ref().unwrap_or(slug)));
@@ -136,7 +136,7 @@ impl Tenants {
                     _ => failure,
                 })?
             }
-            Verb::Set { tenant, name, settings, suspend, resume } => {
+            TenantsVerb::Set { tenant, name, settings, suspend, resume } => {
                 let mut body = settings.fields();
                 body.extend(name.as_ref().map(|name| ("name".to_owned(), json!(name))));
                 if *suspend || *resume {
@@ -150,7 +150,7 @@ impl Tenants {
                 let id = client.tenant_id(tenant).await?;
                 client.patch(&format!("{PATH}/{id}"), Value::Object(body)).await?
             }
-            Verb::Delete { tenant, yes } => {
+            TenantsVerb::Delete { tenant, yes } => {
                 if !yes {
                     return Err(Failure::usage(format!(
                         "this permanently deletes {tenant} with all its jobs and history"
@@ -172,8 +172,8 @@ impl Tenants {
             }
         };
         print::response(global.json, &response, |response| match &self.verb {
-            Verb::Create { .. } => print::line(text(at(response, "id"))),
-            Verb::Delete { tenant, .. } => {
+            TenantsVerb::Create { .. } => print::line(text(at(response, "id"))),
+            TenantsVerb::Delete { tenant, .. } => {
                 let state = if is_held {
                     "will be deleted when its legal holds are released"
                 } else {
@@ -181,7 +181,7 @@ impl Tenants {
                 };
                 print::line(format!("{tenant} {state}"))
             }
-            Verb::List | Verb::Set { .. } => show(std::slice::from_ref(response)),
+            TenantsVerb::List | TenantsVerb::Set { .. } => show(std::slice::from_ref(response)),
         })
     }
 }

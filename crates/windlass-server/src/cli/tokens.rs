@@ -10,13 +10,13 @@ use super::number::number;
 use super::print::{self, Show, at, text};
 
 #[derive(Debug, Args)]
-pub struct Tokens {
+pub(crate) struct TokensCommand {
     #[command(subcommand)]
-    verb: Verb,
+    verb: TokensVerb,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum TokensVerb {
     /// List tokens; their secrets are not stored and cannot be shown
     #[command(alias = "ls")]
     List,
@@ -54,24 +54,24 @@ enum Verb {
 
 const PATH: &str = "/api/v1/admin/tokens";
 
-impl Tokens {
+impl TokensCommand {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
         let client = global.client().await?;
         match &self.verb {
-            Verb::List => {
+            TokensVerb::List => {
                 let mut tokens = client.all(PATH, &[]).await?;
                 if !global.json {
                     client.name_tenants(&mut tokens).await;
                 }
                 print::list(global.json, tokens, show)
             }
-            Verb::Create { role, .. } if role == "super_admin" && global.tenant.is_some() => {
+            TokensVerb::Create { role, .. } if role == "super_admin" && global.tenant.is_some() => {
                 Err(Failure::usage(
                     "a super_admin token gives access to all tenants, not to that of --tenant",
                 )
                 .advise("omit --tenant and WINDLASS_TENANT, or choose another role, such as tenant_admin"))
             }
-            Verb::Create { name, role, scope, expires_in_days } => {
+            TokensVerb::Create { name, role, scope, expires_in_days } => {
                 let mut body =
                     Map::from_iter([("name".to_owned(), json!(name)), ("role".to_owned(), json!(role))]);
                 if !scope.is_empty() {
@@ -87,13 +87,13 @@ impl Tokens {
                 body.extend(expires.map(|at| ("expires_at".to_owned(), json!(at.to_string()))));
                 reveal(global, &client.post(PATH, Value::Object(body)).await?)
             }
-            Verb::Rotate { id, overlap_seconds } => {
+            TokensVerb::Rotate { id, overlap_seconds } => {
                 let body =
                     overlap_seconds.map_or_else(|| json!({}), |seconds| json!({"overlap_seconds": seconds}));
                 let rotated = client.post(&format!("{PATH}/{}/rotate", segment(id)), body).await;
                 reveal(global, &rotated.map_err(|failure| missing(failure, id))?)
             }
-            Verb::Revoke { id } => {
+            TokensVerb::Revoke { id } => {
                 let response = client.delete(&format!("{PATH}/{}", segment(id))).await;
                 let response = response.map_err(|failure| missing(failure, id))?;
                 print::response(global.json, &response, |_| print::line(format!("{id} revoked")))

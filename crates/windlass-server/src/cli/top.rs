@@ -19,7 +19,7 @@ use super::summary;
 /// Refreshes the screen until ctrl-C is pressed. Running jobs are shown if a tenant is given.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  windlass top\n  windlass top --tenant acme --every 5")]
-pub struct Top {
+pub(crate) struct Top {
     /// The refresh interval in seconds, from 1 to 3600
     #[arg(long, default_value_t = 2, value_name = "SECONDS", value_parser = number::<1, 3600>)]
     every: u64,

@@ -36,7 +36,7 @@ use private_file::DatabaseUrlFile;
 #[command(
     after_help = "Examples:\n  windlass up\n  windlass up --example ai-tagging\n  windlass up --data-dir /var/lib/windlass --listen 0.0.0.0:8080 --no-demo"
 )]
-pub struct Up {
+pub(crate) struct Up {
     /// The directory of the Postgres data and of the admin token
     #[arg(long, value_name = "DIR", default_value = ".windlass")]
     data_dir: PathBuf,
@@ -56,7 +56,7 @@ pub struct Up {
 
 /// Everything that was started, in the order in which it is stopped.
 struct Everything {
-    example: Option<examples::Running>,
+    example: Option<examples::RunningExample>,
     running: Running,
     parts: Parts,
 }
@@ -143,7 +143,7 @@ impl Up {
         settings: Settings,
         listener: TcpListener,
         parts: &mut Parts,
-    ) -> Result<(Option<examples::Running>, Running), Failure> {
+    ) -> Result<(Option<examples::RunningExample>, Running), Failure> {
         windlass::migrate(&settings).await?;
         if let Some(postgres) = &parts.postgres {
             parts.url_file = Some(DatabaseUrlFile::create(&self.data_dir, &postgres.url())?);

@@ -38,7 +38,7 @@ use crate::config::{Configuration, Sources};
     windlass worker --config worker.toml --check\n\nA worker file with one job definition:\n  \
     [commands.sync-dropbox]\n  argv = [\"/usr/bin/zoltag\", \"sync\"]\n\ndocs/commands.md describes all its settings."
 )]
-pub struct Worker {
+pub(crate) struct WorkerCommand {
     /// The maximum number of jobs to run at the same time
     #[arg(long, value_name = "N", value_parser = number::<1, { u64::MAX }>)]
     concurrency: Option<u64>,
@@ -56,7 +56,7 @@ pub struct Worker {
     check: bool,
 }
 
-impl Worker {
+impl WorkerCommand {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
         let (path, settings_file) = files(global)?;
         let configuration = settings(global, settings_file.as_deref())?;
@@ -171,7 +171,7 @@ pub(super) async fn from_configuration(
     configuration: &Configuration,
     path: &Path,
 ) -> Result<windlass::Worker, Failure> {
-    let none = Worker { concurrency: None, queues: None, no_keeper: true, check: false };
+    let none = WorkerCommand { concurrency: None, queues: None, no_keeper: true, check: false };
     none.start(queue, configuration, read(path)?, None).await
 }
 

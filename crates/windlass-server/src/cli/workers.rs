@@ -9,13 +9,13 @@ use super::exit::{Exit, Failure};
 use super::print::{self, Show, at, text};
 
 #[derive(Debug, Args)]
-pub struct Workers {
+pub(crate) struct WorkersCommand {
     #[command(subcommand)]
-    verb: Verb,
+    verb: WorkersVerb,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum WorkersVerb {
     /// List workers; a stale one has missed heartbeats, a lost one has lost its jobs to other workers
     #[command(alias = "ls")]
     List,
@@ -33,13 +33,13 @@ enum Verb {
 
 const PATH: &str = "/api/v1/admin/workers";
 
-impl Workers {
+impl WorkersCommand {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
         let client = global.client().await?;
         let (worker, verb, state) = match &self.verb {
-            Verb::List => return print::list(global.json, client.all(PATH, &[]).await?, show),
-            Verb::Drain { worker } => (worker, "drain", "draining"),
-            Verb::Resume { worker } => (worker, "resume", "resumed"),
+            WorkersVerb::List => return print::list(global.json, client.all(PATH, &[]).await?, show),
+            WorkersVerb::Drain { worker } => (worker, "drain", "draining"),
+            WorkersVerb::Resume { worker } => (worker, "resume", "resumed"),
         };
         let response = match client.post(&format!("{PATH}/{}/{verb}", segment(worker)), json!({})).await {
             Err(failure) if failure.exit == Exit::Missing => {

@@ -17,17 +17,17 @@ type Partial = <Configuration as Config>::Layer;
 
 /// The sources of the settings, in order of precedence.
 #[derive(Debug, Default)]
-pub struct Sources<'a> {
+pub(crate) struct Sources<'a> {
     /// Key, flag and value, such as `("http.listen", "--listen", "0.0.0.0:80")`.
-    pub flags: Vec<(&'static str, &'static str, String)>,
-    pub variables: HashMap<String, String>,
-    pub file: Option<&'a Path>,
+    pub(crate) flags: Vec<(&'static str, &'static str, String)>,
+    pub(crate) variables: HashMap<String, String>,
+    pub(crate) file: Option<&'a Path>,
 }
 
 impl Sources<'_> {
     /// This process's environment.
     #[must_use]
-    pub fn environment() -> HashMap<String, String> {
+    pub(crate) fn environment() -> HashMap<String, String> {
         // A variable that is not UTF-8 cannot be one of ours.
         std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -37,15 +37,15 @@ impl Sources<'_> {
 
 /// An error in the configuration, and its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfigError {
-    pub location: Location,
+pub(crate) struct ConfigError {
+    pub(crate) location: Location,
     /// Empty if the error concerns the whole file.
-    pub key: String,
-    pub message: String,
+    pub(crate) key: String,
+    pub(crate) message: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Location {
+pub(crate) enum Location {
     File {
         path: PathBuf,
         line: usize,
@@ -73,13 +73,13 @@ impl fmt::Display for ConfigError {
 
 /// A configuration, and the source of each setting that is not a default.
 #[derive(Debug)]
-pub struct Sourced {
-    pub configuration: Configuration,
-    pub locations: HashMap<String, Location>,
+pub(crate) struct Sourced {
+    pub(crate) configuration: Configuration,
+    pub(crate) locations: HashMap<String, Location>,
 }
 
 /// Reads, merges and checks the sources; returns all errors.
-pub fn load(sources: &Sources<'_>) -> Result<Sourced, Vec<ConfigError>> {
+pub(crate) fn load(sources: &Sources<'_>) -> Result<Sourced, Vec<ConfigError>> {
     let mut reading = Reading::default();
     for (key, flag, value) in &sources.flags {
         if let Some(leaf) = leaves().find(|leaf| leaf.key() == *key) {

@@ -33,7 +33,7 @@ const READINESS_CHECKS: usize = 16;
 
 /// The slots of one read.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct AnonymousSlot {
     _of_all: Option<SlotGuard<()>>,
     _of_network: Option<SlotGuard<IpAddr>>,
     is_readiness: bool,
@@ -49,7 +49,7 @@ impl Anonymous {
     }
 
     /// Slots for this request, or none if it needs none.
-    pub(super) fn take(&self, request: &Request) -> Result<Option<Slot>, Problem> {
+    pub(super) fn take(&self, request: &Request) -> Result<Option<AnonymousSlot>, Problem> {
         if !request.method().is_safe() || request.extensions().get::<InProcess>().is_some() {
             return Ok(None);
         }
@@ -72,18 +72,18 @@ impl Anonymous {
             None => None,
         };
         let of_all = if is_readiness { None } else { Some(self.of_all.take((), 1).ok_or_else(too_many)?) };
-        Ok(Some(Slot { _of_all: of_all, _of_network: of_network, is_readiness }))
+        Ok(Some(AnonymousSlot { _of_all: of_all, _of_network: of_network, is_readiness }))
     }
 }
 
-impl Slot {
+impl AnonymousSlot {
     /// The same response, which holds the slots until its body is dropped. That of a readiness check is tiny and holds none, so
     /// that clients that do not read cannot use up the slots.
     pub(super) fn until_sent(self, response: Response) -> Response {
         if self.is_readiness {
             return response;
         }
-        response.map(|body| Body::new(Counted::new(body, self)))
+        response.map(|body| Body::new(CountedBody::new(body, self)))
     }
 }
 
@@ -93,19 +93,19 @@ const PIECE: usize = 16 * 1024;
 /// The body of a counted response. A connection would take a body in one piece at once, however slowly its client reads, and the
 /// slots would be free before it is sent.
 #[derive(Debug)]
-pub(super) struct Counted<S> {
+pub(super) struct CountedBody<S> {
     body: Body,
     rest: Bytes,
     _slot: S,
 }
 
-impl<S> Counted<S> {
+impl<S> CountedBody<S> {
     pub(super) fn new(body: Body, slot: S) -> Self {
         Self { body, rest: Bytes::new(), _slot: slot }
     }
 }
 
-impl<S: Unpin> HttpBody for Counted<S> {
+impl<S: Unpin> HttpBody for CountedBody<S> {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -19,7 +19,7 @@ use super::heavy::{Heavy, usual_heavy};
 use super::limits::Rates;
 use super::searches::Searches;
 use super::unsent::Unsent;
-use crate::auth::{Attempts, Authenticator, JwtSettings};
+use crate::auth::{Authenticator, JwtSettings, SignInAttempts};
 use crate::hooks::Hooks;
 use crate::server::Proxies;
 use crate::web::Pulses;
@@ -27,11 +27,11 @@ use crate::web::Pulses;
 /// The server's state; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct App {
-    inner: Arc<Inner>,
+    inner: Arc<AppState>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct AppState {
     queue: Queue,
     options: Options,
     authenticator: Authenticator,
@@ -41,7 +41,7 @@ struct Inner {
     rates: Rates,
     searches: Searches,
     heavy: Heavy,
-    attempts: Attempts,
+    attempts: SignInAttempts,
     denials: Denials,
     pull: OnceCell<Pull>,
     pulses: Pulses,
@@ -61,9 +61,9 @@ pub struct Options {
     pub body_bytes_at_once: usize,
     /// The maximum total size of the responses to known callers that are not sent yet.
     pub response_bytes_at_once: usize,
-    /// How long a client may take to send a request's head, and its body. The latter is also how long it may take to receive the next
-    /// part of a response, if the memory is needed.
+    /// How long a client may take to send the head of a request.
     pub header_timeout: Duration,
+    /// How long a client may take to send the body, and to receive the next part of a response if the memory is needed.
     pub body_timeout: Duration,
     /// How long a connection may stay open without a request.
     pub idle_timeout: Duration,
@@ -79,21 +79,23 @@ pub struct Options {
     pub secure_cookies: bool,
     /// The public URL of this server, for links; if not given, the URL of the request.
     pub public_url: Option<String>,
-    /// The maximum number of open connections: in total, and of one address. Those of localhost and proxies count only in total.
+    /// The maximum number of open connections.
     pub max_connections: usize,
+    /// The maximum number of open connections of one address, except localhost and proxies.
     pub max_connections_per_address: usize,
     /// The maximum number of concurrent reads, and of requests with a large body, of one tenant.
     pub heavy_per_tenant: usize,
     /// The maximum number of open streams of one tenant.
     pub streams_per_tenant: usize,
-    /// The maximum number of concurrent responses to reads without a credential: in total, and of one network. Those of localhost
-    /// count only in total.
+    /// The maximum number of concurrent responses to reads without a credential.
     pub anonymous_at_once: usize,
+    /// The maximum number of them of one network, except localhost.
     pub anonymous_per_network: usize,
     /// The proxies that are trusted to report the client address.
     pub proxies: Arc<Proxies>,
-    /// Whether `/metrics` is served, and the number of tenants with their own series.
+    /// Whether `/metrics` is served.
     pub metrics: bool,
+    /// The number of tenants with their own series in `/metrics`.
     pub metrics_tenants: usize,
     /// Whether `/ui/components` is served: the components of the UI, for development.
     pub component_page: bool,
@@ -129,12 +131,13 @@ impl Default for Options {
 }
 
 impl App {
+    /// Creates the state of a server on a queue.
     pub fn new(queue: Queue, options: Options) -> Self {
         let queue = queue.for_callers();
         let authenticator = Authenticator::new(queue.clone(), options.jwt.clone(), options.secure_cookies);
         let bodies = Bodies::new(options.body_bytes_at_once);
         Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(AppState {
                 queue,
                 streams: Slots::new(options.streams_per_tenant),
                 // Only counted: the library limits them.
@@ -148,7 +151,7 @@ impl App {
                 authenticator,
                 rates: Rates::default(),
                 searches: Searches::default(),
-                attempts: Attempts::default(),
+                attempts: SignInAttempts::default(),
                 denials: Denials::default(),
                 pull: OnceCell::new(),
                 pulses: Pulses::default(),
@@ -158,15 +161,17 @@ impl App {
         }
     }
 
+    /// Returns the queue.
     pub fn queue(&self) -> &Queue {
         &self.inner.queue
     }
 
+    /// Returns the options.
     pub fn options(&self) -> &Options {
         &self.inner.options
     }
 
-    pub fn authenticator(&self) -> &Authenticator {
+    pub(crate) fn authenticator(&self) -> &Authenticator {
         &self.inner.authenticator
     }
 
@@ -224,7 +229,7 @@ impl App {
     }
 
     /// Failed attempts to sign in.
-    pub(crate) fn attempts(&self) -> &Attempts {
+    pub(crate) fn attempts(&self) -> &SignInAttempts {
         &self.inner.attempts
     }
 

@@ -168,13 +168,13 @@ pub(super) async fn whole(request: Request, app: &App) -> Result<(Request, Held)
     let (mut head, body) = request.into_parts();
     let known = Request::from_parts(head.clone(), body);
     let (bytes, held) = read(known, app, app.options().max_body_bytes).await?;
-    head.extensions.insert(Counted);
+    head.extensions.insert(MeasuredBody);
     Ok((Request::from_parts(head, bytes.into()), held))
 }
 
 /// Marks a request whose body has been read and counted.
 #[derive(Debug, Clone, Copy)]
-struct Counted;
+struct MeasuredBody;
 
 /// Whether the body of a request is being read. If the timeout of the whole request ends then, the client is slow, not the server.
 #[derive(Debug, Clone, Default)]
@@ -199,7 +199,7 @@ pub(crate) async fn read(request: Request, app: &App, most: usize) -> Result<(By
     if announced.and_then(|length| length.parse::<usize>().ok()).is_some_and(|length| length > most) {
         return Err(too_large());
     }
-    let is_counted = request.extensions().get::<Counted>().is_some();
+    let is_counted = request.extensions().get::<MeasuredBody>().is_some();
     let mut held = app.bodies().hold(Holder::of(request.extensions(), most));
     let (mut head, body) = request.into_parts();
     let mut chunks = body.into_data_stream();

@@ -27,7 +27,7 @@ pub(crate) enum Change {
 
 /// The changes of one tenant, or of all, until the server stops or the caller loses access. The first item is sent at once.
 pub(crate) fn changes(app: App, reach: Reach, access: StreamAccess) -> impl Stream<Item = Change> + Send {
-    let watch = Watch { app, reach, access, last: None, has_tried: false, quiet: 0 };
+    let watch = ChangeWatch { app, reach, access, last: None, has_tried: false, quiet: 0 };
     stream::unfold(Some(watch), |watch| async move {
         let mut watch = watch?;
         let change = watch.next().await?;
@@ -36,7 +36,7 @@ pub(crate) fn changes(app: App, reach: Reach, access: StreamAccess) -> impl Stre
     })
 }
 
-struct Watch {
+struct ChangeWatch {
     app: App,
     reach: Reach,
     access: StreamAccess,
@@ -46,7 +46,7 @@ struct Watch {
     quiet: u32,
 }
 
-impl Watch {
+impl ChangeWatch {
     async fn next(&mut self) -> Option<Change> {
         loop {
             if self.has_tried {
@@ -82,9 +82,9 @@ impl Watch {
         if self.reach == Reach::Everything {
             return Ok(self.app.everyone().await?.all.clone());
         }
-        let looking = self.app.queue().look(self.reach).await?;
-        let overview = looking.overview().await?;
-        looking.end().await?;
+        let reading = self.app.queue().read(self.reach).await?;
+        let overview = reading.overview().await?;
+        reading.end().await?;
         Ok(overview.all)
     }
 }

@@ -77,7 +77,7 @@ struct Operation<'a> {
     parameters: Vec<Parameter<'a>>,
     body: Option<&'a str>,
     example: Option<String>,
-    responses: Vec<Response<'a>>,
+    responses: Vec<DocumentedResponse<'a>>,
 }
 
 struct Parameter<'a> {
@@ -86,7 +86,7 @@ struct Parameter<'a> {
     description: Vec<Span<'a>>,
 }
 
-struct Response<'a> {
+struct DocumentedResponse<'a> {
     status: &'a str,
     description: Vec<Span<'a>>,
     schema: Option<&'a str>,
@@ -134,7 +134,7 @@ fn operation<'a>(path: &'a str, method: &str, operation: &'a Value, document: &V
         place: text(&parameter["in"]),
         description: spans(text(&parameter["description"])),
     };
-    let response = |(status, response): (&'a str, &'a Value)| Response {
+    let response = |(status, response): (&'a str, &'a Value)| DocumentedResponse {
         status,
         description: spans(text(&response["description"])),
         schema: members(&response["content"]).find_map(|(_, content)| reference(&content["schema"])),

@@ -62,9 +62,9 @@ impl App {
 
     async fn count_everyone(&self) -> windlass::Result<Arc<Overview>> {
         let since = Instant::now();
-        let looking = self.queue().look(Reach::Everything).await?;
-        let overview = looking.overview().await?;
-        looking.end().await?;
+        let reading = self.queue().read(Reach::Everything).await?;
+        let overview = reading.overview().await?;
+        reading.end().await?;
         Ok(self.counted().keep(since, overview))
     }
 }

@@ -23,10 +23,10 @@ use crate::unique::Unique;
 /// A JSON body. Unknown fields are rejected by the types themselves (`deny_unknown_fields`). So is a name that occurs twice in an
 /// object, at any depth; in a body with a payload only in its own fields, because in a payload the last one counts.
 #[derive(Debug)]
-pub struct Body<T, const HAS_PAYLOAD: bool = false> {
-    pub value: T,
+pub(crate) struct Body<T, const HAS_PAYLOAD: bool = false> {
+    pub(crate) value: T,
     /// A hash of the route and the body: identifies a repeated request.
-    pub fingerprint: Vec<u8>,
+    pub(crate) fingerprint: Vec<u8>,
     /// The share of the memory budget, held as long as this.
     _held: Held,
 }
@@ -172,7 +172,7 @@ fn pointer_part(segment: &serde_path_to_error::Segment) -> String {
 
 /// Query parameters. Unknown ones are rejected by the types themselves.
 #[derive(Debug)]
-pub struct Query<T>(pub T);
+pub(crate) struct Query<T>(pub T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
     type Rejection = Problem;
@@ -214,7 +214,7 @@ pub(crate) fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
 
 /// The id in a path. An invalid id is treated like one that does not exist.
 #[derive(Debug, Clone, Copy)]
-pub struct Id(pub Uuid);
+pub(crate) struct Id(pub Uuid);
 
 impl<S: Send + Sync> FromRequestParts<S> for Id {
     type Rejection = Problem;
@@ -251,9 +251,9 @@ pub(crate) fn expected_version(headers: &HeaderMap) -> Result<Option<String>, Pr
 /// The Idempotency-Key of a request that creates something, and the tenant it belongs to: that of the caller. The key of a
 /// super-admin without a tenant belongs to the installation.
 #[derive(Debug, Clone)]
-pub struct IdempotencyKey {
-    pub key: Option<String>,
-    pub tenant: Option<Uuid>,
+pub(crate) struct IdempotencyKey {
+    pub(crate) key: Option<String>,
+    pub(crate) tenant: Option<Uuid>,
 }
 
 const MAX_KEY_LENGTH: usize = 200;

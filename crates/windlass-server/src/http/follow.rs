@@ -41,9 +41,9 @@ impl Follower {
     }
 
     pub(crate) async fn read(&mut self) -> Result<Vec<LogChunk>, Problem> {
-        let looking = self.app.queue().look(self.caller.reach()).await?;
-        let page = looking.read_log(self.caller.tenant(), self.job, self.after).await?;
-        looking.end().await?;
+        let reading = self.app.queue().read(self.caller.reach()).await?;
+        let page = reading.read_log(self.caller.tenant(), self.job, self.after).await?;
+        reading.end().await?;
         self.after = page.next;
         self.is_over = page.is_over;
         Ok(page.chunks)

@@ -42,10 +42,10 @@ pub(crate) async fn ready(State(app): State<App>) -> Result<Json<Health>, Proble
 /// The last check of the database. Clients without a credential can ask for it as often as they like, so there is one query for all
 /// of them, and those that arrive meanwhile wait for it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Readiness(Arc<Mutex<Option<Checked>>>);
+pub(super) struct Readiness(Arc<Mutex<Option<CheckedHealth>>>);
 
 /// When the database was checked, and the result.
-type Checked = (Instant, Result<(), Problem>);
+type CheckedHealth = (Instant, Result<(), Problem>);
 
 impl Readiness {
     async fn check(&self, queue: &Queue) -> Result<(), Problem> {

@@ -149,7 +149,7 @@ const ALWAYS: [(&str, &str); 4] = [
 ];
 
 /// The maximum wait of a long poll.
-pub const MAX_WAIT: Duration = Duration::from_secs(60);
+pub(crate) const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// How long this route may wait for jobs.
 fn longest_wait(request: &Request) -> Duration {

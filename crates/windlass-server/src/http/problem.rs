@@ -16,27 +16,46 @@ use crate::plain::plain;
 /// The kinds of problems. Each has a stable `type` and a fixed status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProblemKind {
+    /// The request cannot be parsed.
     BadRequest,
+    /// The credential is missing or invalid.
     Unauthorized,
+    /// The credential lacks a permission.
     Forbidden,
+    /// The object does not exist, or belongs to another tenant.
     NotFound,
+    /// The path has no such method.
     MethodNotAllowed,
+    /// The client sent the request too slowly.
     RequestTimeout,
+    /// The request contradicts the current state.
     Conflict,
+    /// The attempt is no longer current.
     LeaseLost,
+    /// The object has changed since it was read.
     PreconditionFailed,
+    /// The body is too large.
     BodyTooLarge,
+    /// The body has another content type.
     UnsupportedMediaType,
+    /// A field is invalid.
     Invalid,
+    /// A rate limit is reached.
     TooManyRequests,
+    /// The tenant has reached its quota of jobs.
     QuotaReached,
+    /// An error of the server, which is in its log.
     Internal,
+    /// The database cannot be reached, or the server stops.
     Unavailable,
+    /// Another transaction was in the way; the same request may succeed.
     Contention,
+    /// The request took too long.
     Timeout,
 }
 
 impl ProblemKind {
+    /// Every kind.
     pub const ALL: [Self; 18] = [
         Self::BadRequest,
         Self::Unauthorized,
@@ -63,6 +82,7 @@ impl ProblemKind {
         self.status().is_client_error() && self != Self::Forbidden
     }
 
+    /// Returns the status of the response.
     pub const fn status(self) -> StatusCode {
         match self {
             Self::BadRequest => StatusCode::BAD_REQUEST,
@@ -150,6 +170,7 @@ impl ProblemKind {
         }
     }
 
+    /// Returns the title, which is the same for every problem of the kind.
     pub const fn title(self) -> &'static str {
         match self {
             Self::BadRequest => "Malformed request",
@@ -177,9 +198,13 @@ impl ProblemKind {
 /// The response of a failed request.
 #[derive(Debug, Clone)]
 pub struct Problem {
+    /// Its kind.
     pub kind: ProblemKind,
+    /// What happened in this case.
     pub detail: String,
+    /// The errors in the input.
     pub errors: Vec<Fault>,
+    /// After how many seconds the request can be repeated.
     pub retry_after: Option<u64>,
     /// The page where the user can resolve it.
     pub solved_at: Option<&'static str>,
@@ -216,6 +241,7 @@ pub(crate) struct ProblemBody {
 }
 
 impl Problem {
+    /// Creates a problem.
     pub fn of(kind: ProblemKind, detail: impl Into<String>) -> Self {
         Self { kind, detail: detail.into(), errors: Vec::new(), retry_after: None, solved_at: None }
     }
@@ -246,6 +272,7 @@ impl Problem {
         self
     }
 
+    /// Sets after how many seconds the request can be repeated.
     #[must_use]
     pub fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after = Some(seconds);

@@ -10,7 +10,7 @@ use super::problem::Problem;
 /// An instant between the years 1 and 9999.
 #[derive(Debug, Clone, Copy, serde::Serialize, ToSchema)]
 #[schema(value_type = String, format = DateTime, example = "2026-02-16T10:30:00Z")]
-pub struct Time(pub Timestamp);
+pub(crate) struct Time(pub Timestamp);
 
 impl<'de> Deserialize<'de> for Time {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {

@@ -15,7 +15,7 @@ use axum::body::{Body, Bytes, HttpBody};
 use axum::response::Response;
 use hyper::body::{Frame, SizeHint};
 
-use super::anonymous::Counted;
+use super::anonymous::CountedBody;
 use super::bodies::{Bodies, Held};
 use super::problem::{Problem, ProblemKind};
 use crate::auth::Caller;
@@ -43,7 +43,7 @@ struct Responses {
 #[derive(Debug)]
 struct Content {
     /// `None` if it was discarded.
-    body: Option<Counted<Held>>,
+    body: Option<CountedBody<Held>>,
     /// When the connection has last asked for more.
     asked: Instant,
 }
@@ -71,7 +71,7 @@ impl Unsent {
         let mut held = self.budget.hold_for(caller);
         held.add(bytes);
         let (head, body) = response.into_parts();
-        let body = Some(Counted::new(body, held));
+        let body = Some(CountedBody::new(body, held));
         let content = Arc::new(Mutex::new(Content { body, asked: Instant::now() }));
         self.responses().all.push(Arc::downgrade(&content));
         Response::from_parts(head, Body::new(Sending(content)))
@@ -124,11 +124,11 @@ impl HttpBody for Sending {
     }
 
     fn is_end_stream(&self) -> bool {
-        lock(&self.0).body.as_ref().is_some_and(Counted::is_end_stream)
+        lock(&self.0).body.as_ref().is_some_and(CountedBody::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        lock(&self.0).body.as_ref().map(Counted::size_hint).unwrap_or_default()
+        lock(&self.0).body.as_ref().map(CountedBody::size_hint).unwrap_or_default()
     }
 }
 

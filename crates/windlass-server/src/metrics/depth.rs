@@ -29,7 +29,7 @@ const OTHER: &str = "other";
 /// Jobs by queue and status, for the queues with the most unfinished jobs; and the same for the `most` largest tenants. The rest is
 /// counted as `other`, so that the number of series is limited.
 #[must_use]
-pub fn depths(overview: &Overview, most: usize) -> String {
+pub(crate) fn depths(overview: &Overview, most: usize) -> String {
     let mut text = String::new();
     let queues = largest(&overview.queues, MAX_QUEUES);
     describe(&mut text, METRICS[0]);

@@ -113,12 +113,12 @@ impl Drop for InProgress {
 
 /// The body of a response, which records activity whenever more of it is sent.
 #[derive(Debug)]
-pub(super) struct Response {
+pub(super) struct TimedResponse {
     pub(super) body: axum::body::Body,
     pub(super) in_progress: InProgress,
 }
 
-impl Body for Response {
+impl Body for TimedResponse {
     type Data = Bytes;
     type Error = axum::Error;
 

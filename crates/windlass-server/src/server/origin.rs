@@ -18,7 +18,7 @@ struct Network {
 
 /// Whether the client reached us, or the proxy in front of us, over TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OverTls(pub bool);
+pub(crate) struct OverTls(pub(crate) bool);
 
 impl OverTls {
     /// False for a request within this process.

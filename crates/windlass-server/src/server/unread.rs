@@ -19,19 +19,19 @@ pub(super) struct Noted {
 
 /// Whether the body was read.
 #[derive(Debug)]
-pub(super) struct Reading {
+pub(super) struct ReadingBody {
     is_read: Arc<AtomicBool>,
     version: Version,
 }
 
 impl Noted {
-    pub(super) fn new(body: Incoming, version: Version) -> (Self, Reading) {
+    pub(super) fn new(body: Incoming, version: Version) -> (Self, ReadingBody) {
         let is_read = Arc::new(AtomicBool::new(body.is_end_stream()));
-        (Self { body, is_read: is_read.clone() }, Reading { is_read, version })
+        (Self { body, is_read: is_read.clone() }, ReadingBody { is_read, version })
     }
 }
 
-impl Reading {
+impl ReadingBody {
     /// Sets `Connection: close` if the connection will be closed.
     pub(super) fn finish(&self, response: &mut HeaderMap) {
         if self.version < Version::HTTP_2 && !self.is_read.load(Ordering::Relaxed) {

@@ -52,8 +52,8 @@ async fn cancel(app: &App, viewer: &Viewer, id: Uuid) -> Result<ActionResult, Pr
     let words = match acting.cancel(id).await? {
         Canceled::Now => format!("Canceled job {}.", short(id)),
         Canceled::Requested => format!("Requested cancellation of job {}.", short(id)),
-        // Nothing was changed, so there is nothing to commit.
-        Canceled::AlreadyFinished => {
+        // It had ended: nothing was changed, so there is nothing to commit.
+        _ => {
             return Ok(ActionResult::succeeded(format!("Job {} had already finished.", short(id))));
         }
     };
@@ -86,9 +86,9 @@ async fn many(app: &App, viewer: &Viewer, posted: &Posted) -> Result<ActionResul
         }
     };
     let verb = match posted.get("act") {
-        Some("cancel") => Verb::Cancel,
-        Some("retry") => Verb::Retry,
-        Some("delete") if viewer.may(Permission::DeleteJobs) => Verb::Delete,
+        Some("cancel") => ActionVerb::Cancel,
+        Some("retry") => ActionVerb::Retry,
+        Some("delete") if viewer.may(Permission::DeleteJobs) => ActionVerb::Delete,
         Some("delete") => {
             return Err(Problem::of(ProblemKind::Forbidden, "you need the permission to delete jobs"));
         }
@@ -99,13 +99,13 @@ async fn many(app: &App, viewer: &Viewer, posted: &Posted) -> Result<ActionResul
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Verb {
+pub(crate) enum ActionVerb {
     Cancel,
     Retry,
     Delete,
 }
 
-impl Verb {
+impl ActionVerb {
     fn done(self, changed: usize) -> String {
         let jobs = if changed == 1 { "1 job".to_owned() } else { format!("{changed} jobs") };
         match self {
@@ -124,7 +124,7 @@ const MAX: usize = 50_000;
 pub(crate) async fn all(
     app: &App,
     viewer: &Viewer,
-    verb: Verb,
+    verb: ActionVerb,
     filter: &Filter,
 ) -> Result<ActionResult, Problem> {
     // The timeout of the request would not report what was changed.
@@ -156,15 +156,15 @@ pub(crate) async fn all(
 async fn batch(
     app: &App,
     viewer: &Viewer,
-    verb: Verb,
+    verb: ActionVerb,
     filter: &Filter,
     from: Option<BulkCursor>,
 ) -> Result<Bulk, Problem> {
     let acting = app.queue().act(viewer.caller.reach(), &viewer.caller.actor()).await?;
     let bulk = match verb {
-        Verb::Cancel => acting.cancel_many(filter, from).await?,
-        Verb::Retry => acting.retry_many(filter, from).await?,
-        Verb::Delete => acting.delete_many(filter, from).await?,
+        ActionVerb::Cancel => acting.cancel_many(filter, from).await?,
+        ActionVerb::Retry => acting.retry_many(filter, from).await?,
+        ActionVerb::Delete => acting.delete_many(filter, from).await?,
     };
     acting.commit().await?;
     Ok(bulk)

@@ -10,17 +10,17 @@ use crate::http;
 
 /// Query parameters. Unknown ones are ignored, because people type and bookmark URLs.
 #[derive(Debug)]
-pub(crate) struct Query<T>(pub(crate) T);
+pub(crate) struct UiQuery<T>(pub(crate) T);
 
 /// The name in a path.
 #[derive(Debug)]
-pub(crate) struct Segment(pub(crate) String);
+pub(crate) struct PathSegment(pub(crate) String);
 
 /// The id in a path.
 #[derive(Debug)]
-pub(crate) struct Id(pub(crate) Uuid);
+pub(crate) struct PathId(pub(crate) Uuid);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for UiQuery<T> {
     type Rejection = PageProblem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, PageProblem> {
@@ -28,7 +28,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Segment {
+impl<S: Send + Sync> FromRequestParts<S> for PathSegment {
     type Rejection = PageProblem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, PageProblem> {
@@ -36,7 +36,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Segment {
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Id {
+impl<S: Send + Sync> FromRequestParts<S> for PathId {
     type Rejection = PageProblem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, PageProblem> {

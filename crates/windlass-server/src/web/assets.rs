@@ -7,7 +7,7 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use sha2::{Digest, Sha256};
 
-use super::asked::Segment;
+use super::asked::PathSegment;
 use super::page::PageProblem;
 use crate::http::{Prebuilt, Problem};
 
@@ -33,7 +33,7 @@ pub(crate) fn js_address() -> String {
 }
 
 /// `GET /ui/assets/{name}`
-pub(crate) async fn asset(Segment(name): Segment, headers: HeaderMap) -> Response {
+pub(crate) async fn asset(PathSegment(name): PathSegment, headers: HeaderMap) -> Response {
     let file = match name.as_str() {
         "windlass.css" => &*CSS_FILE,
         "windlass.js" => &*JS_FILE,

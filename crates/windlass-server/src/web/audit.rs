@@ -8,7 +8,7 @@ use serde::Deserialize;
 use uuid::Uuid;
 use windlass::admin::{AuditEntry, AuditQuery, Reading};
 
-use super::asked::Query;
+use super::asked::UiQuery;
 use super::frame::{Frame, Section};
 use super::job::pretty;
 use super::page::{Page, page};
@@ -19,10 +19,10 @@ use crate::http::App;
 
 #[derive(Template)]
 #[template(path = "audit.html")]
-struct AuditPage {
+struct AuditView {
     frame: Frame,
     scope: String,
-    search: Search,
+    search: AuditSearch,
     rows: Vec<AuditRow>,
     next: Option<String>,
 }
@@ -39,14 +39,14 @@ struct AuditRow {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Search {
+pub(crate) struct AuditSearch {
     actor: String,
     action: String,
     outcome: String,
     before: Option<i64>,
 }
 
-impl Search {
+impl AuditSearch {
     /// Whether it can exclude entries.
     fn is_active(&self) -> bool {
         let texts = [&self.actor, &self.action, &self.outcome];
@@ -60,19 +60,19 @@ const ROWS: u16 = 50;
 pub(crate) async fn list(
     FromState(app): FromState<App>,
     viewer: Viewer,
-    Query(search): Query<Search>,
+    UiQuery(search): UiQuery<AuditSearch>,
 ) -> Page {
     let frame = viewer.frame(&app, Section::Audit).await?;
-    let looking = app.queue().look(viewer.caller.wide_reach()).await?;
+    let reading = app.queue().read(viewer.caller.wide_reach()).await?;
     let given = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
     let query = AuditQuery::newest(ROWS)
         .actor(given(&search.actor))
         .action(given(&search.action))
         .outcome(given(&search.outcome))
         .before(search.before);
-    let (entries, has_more) = looking.audit(&query).await?;
-    let names = names(&looking, viewer.caller.tenant(), &entries).await?;
-    looking.end().await?;
+    let (entries, has_more) = reading.audit(&query).await?;
+    let names = names(&reading, viewer.caller.tenant(), &entries).await?;
+    reading.end().await?;
     let now = frame.now;
     let next = entries.last().filter(|_| has_more).map(|last| {
         let mut address = "/ui/audit?actor=".to_owned();
@@ -94,7 +94,7 @@ pub(crate) async fn list(
             entry,
         }
     };
-    page(&AuditPage {
+    page(&AuditView {
         scope: viewer.scope_words(&frame),
         rows: entries.into_iter().map(row).collect(),
         search,
@@ -106,18 +106,18 @@ pub(crate) async fn list(
 /// The email addresses of the tenant's members and the names of tokens, by the actors of these entries. Others are shown by their
 /// ids.
 async fn names(
-    looking: &Reading,
+    reading: &Reading,
     tenant: Uuid,
     entries: &[AuditEntry],
 ) -> windlass::Result<HashMap<String, String>> {
-    let members = looking.members(tenant).await?;
+    let members = reading.members(tenant).await?;
     let mut names: HashMap<String, String> =
         members.into_iter().map(|member| (format!("user:{}", member.user_id), member.email)).collect();
     for entry in entries {
         if let Some(id) = entry.actor.strip_prefix("token:")
             && !names.contains_key(&entry.actor)
         {
-            let name = looking.token_name(id).await?.map(|name| format!("token {name}"));
+            let name = reading.token_name(id).await?.map(|name| format!("token {name}"));
             names.insert(entry.actor.clone(), name.unwrap_or_else(|| entry.actor.clone()));
         }
     }

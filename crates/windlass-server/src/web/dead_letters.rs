@@ -9,7 +9,7 @@ use windlass::admin::{DEAD_LETTERS_SEEN, ErrorGroup};
 use windlass::internals::headline;
 use windlass::job::{Filter, State};
 
-use super::act::{Verb, all};
+use super::act::{ActionVerb, all};
 use super::cards::grouped;
 use super::frame::{Frame, Section};
 use super::jobs::short;
@@ -55,10 +55,10 @@ const MAX_ERROR: usize = 600;
 /// `GET /ui/dead-letters`
 pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page {
     let mut frame = viewer.frame(&app, Section::DeadLetters).await?;
-    let looking = app.queue().look(viewer.caller.reach()).await?;
-    let counts = looking.counts().await?;
-    let groups = looking.error_groups(viewer.caller.tenant()).await?;
-    looking.end().await?;
+    let reading = app.queue().read(viewer.caller.reach()).await?;
+    let counts = reading.counts().await?;
+    let groups = reading.error_groups(viewer.caller.tenant()).await?;
+    reading.end().await?;
     frame.dead_letters = counts.iter().map(|each| each.dead_letter).sum();
     let total: i64 = counts.iter().map(|each| each.of(State::DeadLetter)).sum();
     let now = frame.now;
@@ -94,16 +94,16 @@ pub(crate) async fn retry(FromState(app): FromState<App>, viewer: Viewer, posted
     let filter = if posted.get("all").is_some() {
         Filter::new(tenant).state(State::DeadLetter)
     } else {
-        let looking = app.queue().look(viewer.caller.reach()).await?;
-        let groups = looking.error_groups(tenant).await?;
-        looking.end().await?;
+        let reading = app.queue().read(viewer.caller.reach()).await?;
+        let groups = reading.error_groups(tenant).await?;
+        reading.end().await?;
         let wanted = posted.get("group").unwrap_or_default();
         match groups.into_iter().find(|group| mark(group) == wanted) {
             Some(group) => Filter::new(tenant).ids(group.jobs),
             None => return Ok(back("/ui/dead-letters", "failed", "The group no longer exists.")),
         }
     };
-    let result = all(&app, &viewer, Verb::Retry, &filter).await?;
+    let result = all(&app, &viewer, ActionVerb::Retry, &filter).await?;
     Ok(back("/ui/dead-letters", result.role, result.words))
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 use windlass::admin::Reach;
 
-use super::asked::Id;
+use super::asked::PathId;
 use super::form::{Form, Shown, Wrong};
 use super::frame::{Frame, Section};
 use super::page::{Page, PageProblem, back, page};
@@ -38,9 +38,9 @@ struct DefinitionRow {
 /// `GET /ui/definitions`
 pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page {
     let frame = viewer.frame(&app, Section::Definitions).await?;
-    let looking = app.queue().look(Reach::Everything).await?;
-    let definitions = looking.definitions().await?;
-    looking.end().await?;
+    let reading = app.queue().read(Reach::Everything).await?;
+    let definitions = reading.definitions().await?;
+    reading.end().await?;
     let now = frame.now;
     let row = |definition: &Value| {
         let text = |name: &str| definition[name].as_str().unwrap_or_default().to_owned();
@@ -93,10 +93,10 @@ pub(crate) async fn new(FromState(app): FromState<App>, viewer: Viewer) -> Page 
 }
 
 /// `GET /ui/definitions/{definition_id}`
-pub(crate) async fn edit(FromState(app): FromState<App>, viewer: Viewer, Id(id): Id) -> Page {
-    let looking = app.queue().look(Reach::Everything).await?;
-    let definition = looking.definition(id).await?;
-    looking.end().await?;
+pub(crate) async fn edit(FromState(app): FromState<App>, viewer: Viewer, PathId(id): PathId) -> Page {
+    let reading = app.queue().read(Reach::Everything).await?;
+    let definition = reading.definition(id).await?;
+    reading.end().await?;
     show(&app, &viewer, Some(id), &definition, None).await
 }
 
@@ -134,7 +134,7 @@ pub(crate) async fn create(FromState(app): FromState<App>, viewer: Viewer, poste
 pub(crate) async fn change(
     FromState(app): FromState<App>,
     viewer: Viewer,
-    Id(id): Id,
+    PathId(id): PathId,
     posted: Posted,
 ) -> Page {
     save(&app, &viewer, Some(id), &posted).await

@@ -11,7 +11,7 @@ use windlass::internals::headline;
 use windlass::job::{Attempt, Filter, Job, LogChunk, LogPosition, State};
 use windlass::schedule::Trigger;
 
-use super::asked::Id;
+use super::asked::PathId;
 use super::frame::{Frame, Section};
 use super::jobs::{Row, rows, short};
 use super::json_view::JsonView;
@@ -26,7 +26,7 @@ use crate::http::{App, Problem};
 
 #[derive(Template)]
 #[template(path = "job.html")]
-struct JobPage {
+struct JobView {
     frame: Frame,
     job: Job,
     short: String,
@@ -117,34 +117,34 @@ const MAX_ATTEMPTS: i32 = 10;
 const COPIED: usize = 8_000;
 
 /// `GET /ui/jobs/{job_id}`
-pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer, Id(id): Id) -> Page {
+pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer, PathId(id): PathId) -> Page {
     let tenant = viewer.caller.tenant();
     let mut frame = viewer.frame(&app, Section::Jobs).await?;
-    let looking = app.queue().look(viewer.caller.reach()).await?;
-    let job = looking.job(tenant, id).await?.ok_or_else(|| Problem::not_found("job"))?;
+    let reading = app.queue().read(viewer.caller.reach()).await?;
+    let job = reading.job(tenant, id).await?.ok_or_else(|| Problem::not_found("job"))?;
     // The first and the last ones: there may be thousands in between.
-    let (mut attempts, _) = looking.attempts_after(tenant, id, 0, 1).await?;
+    let (mut attempts, _) = reading.attempts_after(tenant, id, 0, 1).await?;
     let after = (job.attempt_count - MAX_ATTEMPTS).max(1);
-    attempts.extend(looking.attempts_after(tenant, id, after, 2 * MAX_ATTEMPTS as u16).await?.0);
+    attempts.extend(reading.attempts_after(tenant, id, after, 2 * MAX_ATTEMPTS as u16).await?.0);
     let why = if job.status.is_terminal() || job.status == State::Running {
         None
     } else {
-        Some(looking.why(id).await?)
+        Some(reading.why(id).await?)
     };
-    let children = looking.children(tenant, id, 20).await?;
+    let children = reading.children(tenant, id, 20).await?;
     let children = if children.is_empty() {
         Vec::new()
     } else {
-        looking.list(&Filter::new(tenant).ids(children)).await?.jobs
+        reading.list(&Filter::new(tenant).ids(children)).await?.jobs
     };
     // Applications may store any text there.
     let reference = job.source_ref.as_deref().and_then(|text| Uuid::try_parse(text).ok());
     let trigger = match reference.filter(|_| job.source != "system" && viewer.may(Permission::ReadTriggers)) {
-        Some(reference) => looking.trigger(reference).await?,
+        Some(reference) => reading.trigger(reference).await?,
         None => None,
     };
-    let counts = looking.counts().await?;
-    looking.end().await?;
+    let counts = reading.counts().await?;
+    reading.end().await?;
     let log = app.queue().read_log(tenant, id, LogPosition::default()).await?;
     frame.dead_letters = counts.iter().map(|each| each.dead_letter).sum();
 
@@ -153,7 +153,7 @@ pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer, Id(id):
     let reasons = why.map(|why| {
         why.reasons.iter().map(|reason| (as_sentence(&reason.message), as_sentence(&reason.remedy))).collect()
     });
-    page(&JobPage {
+    page(&JobView {
         short: short(id),
         mark: Mark::of(job.status, job.attempt_count > 0),
         sentence: sentence(&job, &attempts, now),
@@ -190,19 +190,19 @@ pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer, Id(id):
 }
 
 /// `GET /ui/jobs/{job_id}/payload`: the whole payload as text, to be read or copied.
-pub(crate) async fn payload(FromState(app): FromState<App>, viewer: Viewer, Id(id): Id) -> Page {
+pub(crate) async fn payload(FromState(app): FromState<App>, viewer: Viewer, PathId(id): PathId) -> Page {
     whole(&app, &viewer, id, |job| Some(job.payload)).await
 }
 
 /// `GET /ui/jobs/{job_id}/result`: the whole result as text.
-pub(crate) async fn result(FromState(app): FromState<App>, viewer: Viewer, Id(id): Id) -> Page {
+pub(crate) async fn result(FromState(app): FromState<App>, viewer: Viewer, PathId(id): PathId) -> Page {
     whole(&app, &viewer, id, |job| job.result).await
 }
 
 async fn whole(app: &App, viewer: &Viewer, id: Uuid, part: fn(Job) -> Option<Value>) -> Page {
-    let looking = app.queue().look(viewer.caller.reach()).await?;
-    let job = looking.job(viewer.caller.tenant(), id).await?;
-    looking.end().await?;
+    let reading = app.queue().read(viewer.caller.reach()).await?;
+    let job = reading.job(viewer.caller.tenant(), id).await?;
+    reading.end().await?;
     let value = job.and_then(part).ok_or_else(|| Problem::not_found("job"))?;
     Ok(([(header::CONTENT_TYPE, "application/json")], pretty(&value)).into_response())
 }

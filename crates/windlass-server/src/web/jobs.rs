@@ -9,7 +9,7 @@ use windlass::admin::{Activity, Run};
 use windlass::internals::headline;
 use windlass::job::{Counts, Job, State};
 
-use super::asked::Query;
+use super::asked::UiQuery;
 use super::cards::{Card, Facts, HOUR, cards, grouped, minutes};
 use super::chart::{Bar, Dot, Figure, Unit, distribution, percentile, scatter, throughput};
 use super::frame::{Frame, Section};
@@ -116,7 +116,7 @@ struct Duration {
 pub(crate) async fn list(
     FromState(app): FromState<App>,
     viewer: Viewer,
-    Query(query): Query<JobsQuery>,
+    UiQuery(query): UiQuery<JobsQuery>,
 ) -> Page {
     let query = query.cleaned();
     // A search for an id redirects to its job.
@@ -132,21 +132,21 @@ pub(crate) async fn list(
         }
         _ => None,
     };
-    let looking = app.queue().look(viewer.caller.reach()).await?;
-    let overview = looking.overview().await?;
+    let reading = app.queue().read(viewer.caller.reach()).await?;
+    let overview = reading.overview().await?;
     let counts = &overview.counts;
     let now = frame.now;
-    let activity = looking.activity(now - SignedDuration::from_hours(1), 60).await?;
-    let runs = looking.runs(&[tenant], RUNS).await?;
+    let activity = reading.activity(now - SignedDuration::from_hours(1), 60).await?;
+    let runs = reading.runs(&[tenant], RUNS).await?;
     let none = windlass::job::Page::default;
     let (found, wrong) = match query.filter(tenant) {
         Ok(filter) if filter.is_search() => (searched.unwrap_or_default(), None),
         // The counters show that no job matches; a query would read every job of the tenant.
         Ok(_) if query.is_counted() && matching(&query, counts, 0, false).0 == 0 => (none(), None),
-        Ok(filter) => (looking.list(&filter.limit(ROWS)).await?, None),
+        Ok(filter) => (reading.list(&filter.limit(ROWS)).await?, None),
         Err(wrong) => (none(), Some(wrong)),
     };
-    looking.end().await?;
+    reading.end().await?;
 
     let may_enqueue = viewer.may(Permission::WriteJobs);
     let rows = rows(&found.jobs, now, may_enqueue);

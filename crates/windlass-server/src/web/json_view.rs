@@ -44,10 +44,10 @@ impl JsonView {
 #[template(path = "json.html")]
 struct Node {
     key: Option<String>,
-    value: Shown,
+    value: ShownJson,
 }
 
-enum Shown {
+enum ShownJson {
     Branch {
         open: char,
         close: char,
@@ -86,15 +86,15 @@ impl Node {
                 let members = items.iter().map(|value| (None, value));
                 branch(('[', ']'), (items.len(), "item"), members, depth, spent)
             }
-            Value::Object(_) => Shown::Nothing("{}"),
-            Value::Array(_) => Shown::Nothing("[]"),
+            Value::Object(_) => ShownJson::Nothing("{}"),
+            Value::Array(_) => ShownJson::Nothing("[]"),
             Value::String(text) => {
                 let shown: String = text.chars().take(MAX_TEXT_LENGTH).collect();
                 *spent += shown.len();
-                Shown::Text { is_cut: shown.len() < text.len(), text: visible(&shown) }
+                ShownJson::Text { is_cut: shown.len() < text.len(), text: visible(&shown) }
             }
-            Value::Number(number) => Shown::Leaf { class: "num", text: number.to_string() },
-            Value::Null | Value::Bool(_) => Shown::Leaf { class: "word", text: value.to_string() },
+            Value::Number(number) => ShownJson::Leaf { class: "num", text: number.to_string() },
+            Value::Null | Value::Bool(_) => ShownJson::Leaf { class: "word", text: value.to_string() },
         };
         Self { key: key.map(visible), value: shown }
     }
@@ -106,9 +106,9 @@ fn branch<'a>(
     members: impl Iterator<Item = (Option<&'a str>, &'a Value)>,
     depth: usize,
     spent: &mut usize,
-) -> Shown {
+) -> ShownJson {
     if depth >= MAX_DEPTH {
-        return Shown::Leaf { class: "size", text: "…".to_owned() };
+        return ShownJson::Leaf { class: "size", text: "…".to_owned() };
     }
     *spent += BRANCH;
     let mut shown = Vec::new();
@@ -118,7 +118,7 @@ fn branch<'a>(
         }
         shown.push(Node::new(key, value, depth + 1, spent));
     }
-    Shown::Branch {
+    ShownJson::Branch {
         open,
         close,
         size: format!("{size} {noun}{}", if size == 1 { "" } else { "s" }),

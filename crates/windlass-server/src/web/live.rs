@@ -20,7 +20,7 @@ use uuid::Uuid;
 use windlass::Queue;
 use windlass::admin::Reach;
 
-use super::asked::Query;
+use super::asked::UiQuery;
 use super::page::PageProblem;
 use crate::auth::{Caller, Permission};
 use crate::http::{App, StreamAccess, revoked};
@@ -42,7 +42,7 @@ pub(crate) async fn stream(
     FromState(app): FromState<App>,
     caller: Caller,
     access: StreamAccess,
-    Query(scope): Query<Scope>,
+    UiQuery(scope): UiQuery<Scope>,
 ) -> Result<Response, PageProblem> {
     let (reach, access) = match scope.all {
         Some(_) if caller.may(Permission::Administer) => {
@@ -109,10 +109,7 @@ impl Pulses {
     }
 
     async fn look(&self, queue: &Queue, reach: Reach) -> Result<Look, windlass::Error> {
-        let key = match reach {
-            Reach::Tenant(tenant) => tenant,
-            Reach::Everything => windlass::admin::INSTALLATION,
-        };
+        let key = reach.tenant().unwrap_or(windlass::admin::INSTALLATION);
         let place = {
             let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if places.len() > MAX_TENANTS {
@@ -125,9 +122,9 @@ impl Pulses {
         if let Some(known) = look.filter(|look| look.at.elapsed() < SHARED) {
             return Ok(known);
         }
-        let looking = queue.look(reach).await?;
-        let counts = looking.counts().await?;
-        looking.end().await?;
+        let reading = queue.read(reach).await?;
+        let counts = reading.counts().await?;
+        reading.end().await?;
         let mut hasher = DefaultHasher::new();
         for each in &counts {
             (each.tenant_id, &each.queue, each.definition_id).hash(&mut hasher);

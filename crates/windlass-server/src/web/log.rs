@@ -11,13 +11,13 @@ use futures_util::stream::{self, StreamExt as _};
 use serde::Deserialize;
 use windlass::job::{LogChunk, LogPosition};
 
-use super::asked::{Id, Query};
+use super::asked::{PathId, UiQuery};
 use super::page::PageProblem;
 use crate::auth::Caller;
 use crate::http::{App, Follower, More, StreamAccess, failed, revoked};
 
 #[derive(Debug, Deserialize)]
-pub(crate) struct From {
+pub(crate) struct LogStart {
     after: Option<String>,
 }
 
@@ -26,8 +26,8 @@ pub(crate) async fn follow(
     FromState(app): FromState<App>,
     caller: Caller,
     access: StreamAccess,
-    Id(id): Id,
-    Query(from): Query<From>,
+    PathId(id): PathId,
+    UiQuery(from): UiQuery<LogStart>,
     headers: HeaderMap,
 ) -> Result<Response, PageProblem> {
     let seen = headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned).or(from.after);

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use windlass::admin::Member;
 use windlass::internals::Invitation;
 
-use super::asked::Query;
+use super::asked::UiQuery;
 use super::form::{Form, Shown, Wrong};
 use super::frame::{Frame, Section};
 use super::page::{Page, back, page, sentence};
@@ -65,13 +65,13 @@ struct InvitationRow {
 pub(crate) async fn list(
     FromState(app): FromState<App>,
     viewer: Viewer,
-    Query(search): Query<Search>,
+    UiQuery(search): UiQuery<Search>,
 ) -> Page {
     let frame = viewer.frame(&app, Section::Members).await?;
-    let looking = app.queue().look(viewer.caller.reach()).await?;
-    let members = looking.members(viewer.caller.tenant()).await?;
-    let invitations = looking.invitations(viewer.caller.tenant()).await?;
-    looking.end().await?;
+    let reading = app.queue().read(viewer.caller.reach()).await?;
+    let members = reading.members(viewer.caller.tenant()).await?;
+    let invitations = reading.invitations(viewer.caller.tenant()).await?;
+    reading.end().await?;
     let found = search.among(&members, |member, wanted| {
         member.email.contains(wanted) || member.name.to_lowercase().contains(wanted)
     });

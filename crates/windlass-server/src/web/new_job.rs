@@ -12,14 +12,14 @@ use uuid::Uuid;
 use windlass::NewJob;
 use windlass::admin::Reading;
 
-use super::asked::Query;
+use super::asked::UiQuery;
 use super::frame::{Frame, Section};
 use super::job::pretty;
 use super::jobs::short;
 use super::page::{Page, PageProblem, back, page, sentence};
 use super::posted::Posted;
 use super::query::instant;
-use super::schema_form::{Field, FieldView, Raw, draw, fields, raw_of, read};
+use super::schema_form::{Field, FieldView, RawFields, draw, fields, raw_of, read};
 use super::viewer::Viewer;
 use crate::auth::Permission;
 use crate::http::{App, Problem, ProblemKind};
@@ -36,7 +36,7 @@ struct NewJobPage {
     fields: Vec<FieldView>,
     /// The payload as JSON, if it is edited as JSON.
     json: Option<String>,
-    options: Options,
+    options: JobFormOptions,
     wrong: Option<String>,
     /// If the same form is submitted twice, one job is created.
     request_key: String,
@@ -44,21 +44,21 @@ struct NewJobPage {
 
 /// The options of a job in addition to its payload, as submitted.
 #[derive(Debug, Default)]
-struct Options {
+struct JobFormOptions {
     at: String,
     priority: String,
     dedupe: String,
     tags: String,
 }
 
-impl Options {
+impl JobFormOptions {
     fn is_empty(&self) -> bool {
         [&self.at, &self.priority, &self.dedupe, &self.tags].iter().all(|text| text.is_empty())
     }
 }
 
 #[derive(Debug, Default, Deserialize)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedJob {
     definition: Option<String>,
     from: Option<Uuid>,
 }
@@ -68,10 +68,10 @@ pub(crate) struct Wanted {
 struct Draft {
     definition: String,
     payload: Option<Value>,
-    raw: Raw,
+    raw: RawFields,
     faults: HashMap<String, String>,
     json: Option<String>,
-    options: Options,
+    options: JobFormOptions,
     wrong: Option<String>,
 }
 
@@ -79,34 +79,38 @@ struct Draft {
 pub(crate) async fn form(
     FromState(app): FromState<App>,
     viewer: Viewer,
-    Query(wanted): Query<Wanted>,
+    UiQuery(wanted): UiQuery<WantedJob>,
 ) -> Page {
-    let looking = app.queue().look(viewer.caller.reach()).await?;
+    let reading = app.queue().read(viewer.caller.reach()).await?;
     let mut draft = Draft { definition: wanted.definition.unwrap_or_default(), ..Draft::default() };
     if let Some(id) = wanted.from {
         if !viewer.may(Permission::ReadJobs) {
             return Err(Problem::of(ProblemKind::Forbidden, Permission::ReadJobs.required()).into());
         }
-        let job = looking.job(viewer.caller.tenant(), id).await?.ok_or_else(|| Problem::not_found("job"))?;
+        let job = reading.job(viewer.caller.tenant(), id).await?.ok_or_else(|| Problem::not_found("job"))?;
         draft.definition = job.definition_key;
         draft.payload = Some(job.payload);
         draft.options.priority = job.priority.to_string();
         draft.options.tags = job.tags.join(", ");
     }
-    looking.end().await?;
+    reading.end().await?;
     show(&app, &viewer, draft).await
 }
 
 /// `POST /ui/jobs/new`
 pub(crate) async fn enqueue(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
-    let looking = app.queue().look(viewer.caller.reach()).await?;
+    let reading = app.queue().read(viewer.caller.reach()).await?;
     let key = posted.get("definition").unwrap_or_default().to_owned();
-    let definition = find(&looking, &key).await?;
-    looking.end().await?;
+    let definition = find(&reading, &key).await?;
+    reading.end().await?;
     let known = definition.as_ref().map(|definition| fields(&definition["arg_schema"])).unwrap_or_default();
     let text = |name: &str| posted.get(name).unwrap_or_default().trim().to_owned();
-    let options =
-        Options { at: text("at"), priority: text("priority"), dedupe: text("dedupe"), tags: text("tags") };
+    let options = JobFormOptions {
+        at: text("at"),
+        priority: text("priority"),
+        dedupe: text("dedupe"),
+        tags: text("tags"),
+    };
     let is_json = posted.get("mode") == Some("json");
     let json = posted.get("json").unwrap_or("{}").to_owned();
     let wanted = posted.get("do").unwrap_or("enqueue").to_owned();
@@ -153,7 +157,7 @@ pub(crate) async fn enqueue(FromState(app): FromState<App>, viewer: Viewer, post
 }
 
 /// The valid fields of an incomplete form.
-fn read_what_fits(fields: &[Field], raw: &Raw) -> Value {
+fn read_what_fits(fields: &[Field], raw: &RawFields) -> Value {
     let fitting: Vec<Field> =
         fields.iter().filter(|field| read(std::slice::from_ref(*field), raw).is_ok()).cloned().collect();
     read(&fitting, raw).unwrap_or_else(|_| json!({}))
@@ -193,14 +197,14 @@ async fn place(
     Ok((placed.enqueued.id, placed.enqueued.is_duplicate))
 }
 
-async fn find(looking: &Reading, key: &str) -> Result<Option<Value>, PageProblem> {
-    Ok(looking.definitions().await?.into_iter().find(|definition| definition["key"] == key))
+async fn find(reading: &Reading, key: &str) -> Result<Option<Value>, PageProblem> {
+    Ok(reading.definitions().await?.into_iter().find(|definition| definition["key"] == key))
 }
 
 async fn show(app: &App, viewer: &Viewer, draft: Draft) -> Page {
-    let looking = app.queue().look(viewer.caller.reach()).await?;
-    let definitions = looking.definitions().await?;
-    looking.end().await?;
+    let reading = app.queue().read(viewer.caller.reach()).await?;
+    let definitions = reading.definitions().await?;
+    reading.end().await?;
     let frame = viewer.frame(app, Section::Jobs).await?;
     let active = definitions.iter().filter(|definition| definition["is_active"] == true);
     let mut keys: Vec<String> =

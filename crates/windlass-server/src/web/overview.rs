@@ -9,7 +9,7 @@ use serde::Deserialize;
 use uuid::Uuid;
 use windlass::admin::{Reach, Run, Summary, Trouble};
 
-use super::asked::Query;
+use super::asked::UiQuery;
 use super::cards::{Card, Facts, HOUR, cards, grouped, minutes};
 use super::chart::{Figure, Unit, distribution, percentile, scatter, throughput};
 use super::frame::{Frame, Section};
@@ -30,11 +30,11 @@ struct OverviewPage {
     scatter: Figure,
     latency: Figure,
     duration: Figure,
-    tenants: Vec<TenantRow>,
+    tenants: Vec<TenantCountsRow>,
     tenants_words: String,
     previous: Option<String>,
     next: Option<String>,
-    definitions: Vec<DefinitionRow>,
+    definitions: Vec<DefinitionCountsRow>,
 }
 
 struct Note {
@@ -44,7 +44,7 @@ struct Note {
     link: &'static str,
 }
 
-struct TenantRow {
+struct TenantCountsRow {
     id: Uuid,
     name: String,
     queued: String,
@@ -55,9 +55,9 @@ struct TenantRow {
     dead: String,
 }
 
-struct DefinitionRow {
+struct DefinitionCountsRow {
     name: String,
-    health: Health,
+    health: HealthCard,
     queued: String,
     running: String,
     succeeded: String,
@@ -65,7 +65,7 @@ struct DefinitionRow {
     dead: String,
 }
 
-struct Health {
+struct HealthCard {
     role: &'static str,
     shape: &'static str,
     words: String,
@@ -75,35 +75,39 @@ const SHOWN: usize = 25;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Part {
+pub(crate) struct OverviewPart {
     /// The number of tenants to skip; they are ordered by their number of jobs.
     from: usize,
 }
 
 /// `GET /ui/overview`
-pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer, Query(part): Query<Part>) -> Page {
+pub(crate) async fn show(
+    FromState(app): FromState<App>,
+    viewer: Viewer,
+    UiQuery(part): UiQuery<OverviewPart>,
+) -> Page {
     let frame = viewer.frame(&app, Section::Overview).await?;
     let overview = app.everyone().await?;
-    let looking = app.queue().look(Reach::Everything).await?;
+    let reading = app.queue().read(Reach::Everything).await?;
     let now = frame.now;
-    let activity = looking.activity(now - SignedDuration::from_hours(1), 60).await?;
+    let activity = reading.activity(now - SignedDuration::from_hours(1), 60).await?;
     let busiest = overview.busiest();
     let sampled: Vec<Uuid> = busiest.iter().take(TENANTS).map(|(id, _)| *id).collect();
-    let runs = looking.runs(&sampled, runs_of_each(sampled.len())).await?;
-    let workers = looking.workers().await?;
-    let paused: Vec<String> = looking
+    let runs = reading.runs(&sampled, runs_of_each(sampled.len())).await?;
+    let workers = reading.workers().await?;
+    let paused: Vec<String> = reading
         .queues()
         .await?
         .into_iter()
         .filter(|(_, is_paused)| *is_paused)
         .map(|(name, _)| name)
         .collect();
-    let troubles = looking.troubles().await?;
+    let troubles = reading.troubles().await?;
     let shown: Vec<(Uuid, &Summary)> = busiest.iter().skip(part.from).take(SHOWN).copied().collect();
     let ids: Vec<Uuid> = shown.iter().map(|(id, _)| *id).collect();
     let names: HashMap<Uuid, String> =
-        looking.tenant_names(Some(&ids), SHOWN as u16).await?.into_iter().collect();
-    looking.end().await?;
+        reading.tenant_names(Some(&ids), SHOWN as u16).await?.into_iter().collect();
+    reading.end().await?;
 
     let alive = workers.iter().filter(|worker| worker.stopped_at.is_none() && !is_silent(worker)).count();
     let silent = workers.iter().filter(|worker| needs_a_look(worker, now)).count();
@@ -135,7 +139,7 @@ pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer, Query(p
         notes.push(Note { role: "warning", text, href: "/ui/queues", link: "Queues" });
     }
     notes.extend(set_aside(&troubles));
-    let tenant = |(id, summary): (Uuid, &Summary)| TenantRow {
+    let tenant = |(id, summary): (Uuid, &Summary)| TenantCountsRow {
         id,
         name: names.get(&id).cloned().unwrap_or_else(|| id.to_string()),
         queued: grouped(summary.queued),
@@ -147,7 +151,7 @@ pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer, Query(p
     };
     let mut definitions: Vec<(&String, &Summary)> = overview.definitions.iter().collect();
     definitions.sort_by(|a, b| failure_share(b.1).total_cmp(&failure_share(a.1)));
-    let definition = |(name, summary): (&String, &Summary)| DefinitionRow {
+    let definition = |(name, summary): (&String, &Summary)| DefinitionCountsRow {
         name: name.clone(),
         health: health(summary),
         queued: grouped(summary.queued),
@@ -190,7 +194,7 @@ fn failure_share(summary: &Summary) -> f64 {
     bad / (bad + summary.succeeded as f64).max(1.0)
 }
 
-fn health(summary: &Summary) -> Health {
+fn health(summary: &Summary) -> HealthCard {
     let share = failure_share(summary);
     let (role, shape, words) = match share {
         _ if summary.succeeded + summary.failed + summary.dead_letter == 0 => {
@@ -200,7 +204,7 @@ fn health(summary: &Summary) -> Health {
         share if share >= 0.02 => ("retrying", "warning", format!("{:.0}% failing", share * 100.0)),
         _ => ("succeeded", "tick", "Healthy".to_owned()),
     };
-    Health { role, shape, words }
+    HealthCard { role, shape, words }
 }
 
 /// The rows that the keeper skips, as listed by `windlass doctor`. Many have the same cause, so the first few are

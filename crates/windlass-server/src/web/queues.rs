@@ -63,17 +63,17 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page
     let reach = if is_wide { Reach::Everything } else { viewer.caller.reach() };
     let frame = viewer.frame(&app, Section::Queues).await?;
     let everyone = if is_wide { Some(app.everyone().await?) } else { None };
-    let looking = app.queue().look(reach).await?;
+    let reading = app.queue().read(reach).await?;
     let overview = match everyone {
         Some(overview) => overview,
-        None => Arc::new(looking.overview().await?),
+        None => Arc::new(reading.overview().await?),
     };
-    let paused: BTreeMap<String, bool> = looking.queues().await?.into_iter().collect();
+    let paused: BTreeMap<String, bool> = reading.queues().await?.into_iter().collect();
     let now = frame.now;
-    let activity = looking.activity(now - SignedDuration::from_hours(1), 60).await?;
+    let activity = reading.activity(now - SignedDuration::from_hours(1), 60).await?;
     let of: Vec<Uuid> = overview.busiest().iter().take(TENANTS).map(|(id, _)| *id).collect();
-    let runs = looking.runs(&of, runs_of_each(of.len())).await?;
-    looking.end().await?;
+    let runs = reading.runs(&of, runs_of_each(of.len())).await?;
+    reading.end().await?;
 
     let mut names: Vec<&String> = overview.queues.keys().chain(paused.keys()).collect();
     names.sort();

@@ -13,7 +13,7 @@ pub(crate) use draw::{FieldView, draw};
 use crate::plain::json_fault;
 
 /// The values of a form by field name.
-pub(crate) type Raw = HashMap<String, String>;
+pub(crate) type RawFields = HashMap<String, String>;
 
 /// One field. Its name is the JSON pointer of its location in the payload.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,12 +22,12 @@ pub(crate) struct Field {
     key: String,
     pub(crate) label: String,
     hint: String,
-    pub(crate) kind: Kind,
+    pub(crate) kind: FieldKind,
     pub(crate) is_required: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Kind {
+pub(crate) enum FieldKind {
     /// With the type of the input element.
     Text(&'static str),
     Long,
@@ -79,46 +79,48 @@ fn fields_at(schema: &Value, above: &str, depth: usize) -> Vec<Field> {
     fields
 }
 
-fn kind(schema: &Value, name: &str, depth: usize) -> Kind {
+fn kind(schema: &Value, name: &str, depth: usize) -> FieldKind {
     if let Some(choices) = schema.get("enum").and_then(Value::as_array) {
-        return Kind::Choice(choices.clone());
+        return FieldKind::Choice(choices.clone());
     }
     let number = |word: &str| schema.get(word).and_then(Value::as_f64);
     match schema.get("type").and_then(Value::as_str) {
         Some("string") => match schema.get("format").and_then(Value::as_str) {
-            Some("email") => Kind::Text("email"),
-            Some("date") => Kind::Text("date"),
-            _ if number("maxLength").is_some_and(|most| most > 300.0) => Kind::Long,
-            _ => Kind::Text("text"),
+            Some("email") => FieldKind::Text("email"),
+            Some("date") => FieldKind::Text("date"),
+            _ if number("maxLength").is_some_and(|most| most > 300.0) => FieldKind::Long,
+            _ => FieldKind::Text("text"),
         },
-        Some(word @ ("integer" | "number")) => {
-            Kind::Number { is_whole: word == "integer", least: number("minimum"), most: number("maximum") }
-        }
-        Some("boolean") => Kind::Flag,
+        Some(word @ ("integer" | "number")) => FieldKind::Number {
+            is_whole: word == "integer",
+            least: number("minimum"),
+            most: number("maximum"),
+        },
+        Some("boolean") => FieldKind::Flag,
         Some("array")
             if schema.pointer("/items/type").and_then(Value::as_str) == Some("string")
                 && schema.pointer("/items/enum").is_none() =>
         {
-            Kind::Lines
+            FieldKind::Lines
         }
         Some("object") if depth < MAX_DEPTH && schema.get("properties").is_some_and(Value::is_object) => {
-            Kind::Group(fields_at(schema, name, depth + 1))
+            FieldKind::Group(fields_at(schema, name, depth + 1))
         }
-        _ => Kind::Json,
+        _ => FieldKind::Json,
     }
 }
 
 /// The submitted payload, or the errors by field.
-pub(crate) fn read(fields: &[Field], raw: &Raw) -> Result<Value, HashMap<String, String>> {
+pub(crate) fn read(fields: &[Field], raw: &RawFields) -> Result<Value, HashMap<String, String>> {
     let mut wrong = HashMap::new();
     let object = read_object(fields, raw, &mut wrong);
     if wrong.is_empty() { Ok(Value::Object(object)) } else { Err(wrong) }
 }
 
-fn read_object(fields: &[Field], raw: &Raw, wrong: &mut HashMap<String, String>) -> Map<String, Value> {
+fn read_object(fields: &[Field], raw: &RawFields, wrong: &mut HashMap<String, String>) -> Map<String, Value> {
     let mut object = Map::new();
     for field in fields {
-        if let Kind::Group(inner) = &field.kind {
+        if let FieldKind::Group(inner) = &field.kind {
             // An optional group without any value is omitted, even if it has required fields.
             let prefix = format!("{}/", field.name);
             let is_touched =
@@ -149,60 +151,60 @@ fn read_object(fields: &[Field], raw: &Raw, wrong: &mut HashMap<String, String>)
 /// Returns `None` for an empty field, unless it is required.
 fn read_field(field: &Field, text: &str) -> Result<Option<Value>, String> {
     let is_empty = text.trim().is_empty();
-    if is_empty && !field.is_required && field.kind != Kind::Flag {
+    if is_empty && !field.is_required && field.kind != FieldKind::Flag {
         return Ok(None);
     }
     let value = match &field.kind {
-        Kind::Text(_) | Kind::Long if is_empty => return Err("is required".to_owned()),
-        Kind::Text(_) | Kind::Long => Value::from(text),
-        Kind::Number { is_whole: true, .. } => {
+        FieldKind::Text(_) | FieldKind::Long if is_empty => return Err("is required".to_owned()),
+        FieldKind::Text(_) | FieldKind::Long => Value::from(text),
+        FieldKind::Number { is_whole: true, .. } => {
             Value::from(text.trim().parse::<i64>().map_err(|_| "must be a whole number")?)
         }
-        Kind::Number { .. } => {
+        FieldKind::Number { .. } => {
             let number = text.trim().parse::<f64>().ok().and_then(Number::from_f64);
             Value::Number(number.ok_or("must be a number")?)
         }
         // An unchecked box sends nothing; it means false only if the field is required.
-        Kind::Flag if text == "true" => Value::from(true),
-        Kind::Flag if field.is_required => Value::from(false),
-        Kind::Flag => return Ok(None),
-        Kind::Choice(choices) => {
+        FieldKind::Flag if text == "true" => Value::from(true),
+        FieldKind::Flag if field.is_required => Value::from(false),
+        FieldKind::Flag => return Ok(None),
+        FieldKind::Choice(choices) => {
             let index: Option<usize> = text.parse().ok();
             index.and_then(|index| choices.get(index)).cloned().ok_or("must be one of the choices")?
         }
-        Kind::Lines => text.lines().map(str::trim).filter(|line| !line.is_empty()).collect(),
-        Kind::Json if is_empty => return Err("is required, as JSON".to_owned()),
-        Kind::Json => serde_json::from_str(text)
+        FieldKind::Lines => text.lines().map(str::trim).filter(|line| !line.is_empty()).collect(),
+        FieldKind::Json if is_empty => return Err("is required, as JSON".to_owned()),
+        FieldKind::Json => serde_json::from_str(text)
             .map_err(|error| format!("must be valid JSON: {}", json_fault(&error)))?,
-        Kind::Group(_) => return Ok(None),
+        FieldKind::Group(_) => return Ok(None),
     };
     Ok(Some(value))
 }
 
 /// The form values for this payload. `None` if the form cannot represent all of it.
-pub(crate) fn raw_of(fields: &[Field], payload: &Value) -> Option<Raw> {
-    let mut raw = Raw::new();
+pub(crate) fn raw_of(fields: &[Field], payload: &Value) -> Option<RawFields> {
+    let mut raw = RawFields::new();
     fill(fields, payload, &mut raw);
     (read(fields, &raw).ok()? == *payload).then_some(raw)
 }
 
-fn fill(fields: &[Field], object: &Value, raw: &mut Raw) {
+fn fill(fields: &[Field], object: &Value, raw: &mut RawFields) {
     for field in fields {
         let Some(value) = object.get(&field.key) else { continue };
         let text = match (&field.kind, value) {
-            (Kind::Group(inner), value) => {
+            (FieldKind::Group(inner), value) => {
                 fill(inner, value, raw);
                 continue;
             }
-            (Kind::Choice(choices), value) => choices
+            (FieldKind::Choice(choices), value) => choices
                 .iter()
                 .position(|choice| choice == value)
                 .map(|index| index.to_string())
                 .unwrap_or_default(),
-            (Kind::Lines, Value::Array(items)) => {
+            (FieldKind::Lines, Value::Array(items)) => {
                 items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("\n")
             }
-            (Kind::Text(_) | Kind::Long, Value::String(text)) => text.clone(),
+            (FieldKind::Text(_) | FieldKind::Long, Value::String(text)) => text.clone(),
             (_, value) => value.to_string(),
         };
         raw.insert(field.name.clone(), text);

@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, HeaderValue, Uri, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use serde::Deserialize;
 
-use super::asked::Query;
+use super::asked::UiQuery;
 use super::assets;
 use super::page::{Page, is_own, page, refused_form, sentence};
 use super::posted::Posted;
@@ -28,7 +28,7 @@ struct SignInPage {
 }
 
 #[derive(Debug, Default, Deserialize)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedPage {
     #[serde(default)]
     next: String,
 }
@@ -45,7 +45,7 @@ pub(crate) fn to_sign_in(wanted: &Uri) -> Redirect {
 }
 
 /// `GET /ui/sign-in`
-pub(crate) async fn form(headers: HeaderMap, Query(wanted): Query<Wanted>) -> Page {
+pub(crate) async fn form(headers: HeaderMap, UiQuery(wanted): UiQuery<WantedPage>) -> Page {
     page(&SignInPage {
         theme: theme(&headers),
         css: assets::css_address(),

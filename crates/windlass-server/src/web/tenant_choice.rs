@@ -79,8 +79,8 @@ async fn of_a_super_admin(app: &App, request: &Parts, tenant: Uuid) -> Result<Op
         Ok(found) if found.caller.role == Role::SuperAdmin && found.caller.may(Permission::Administer) => {}
         _ => return Ok(None),
     }
-    let looking = app.queue().look(Reach::Everything).await?;
-    let name = looking.tenant_names(Some(&[tenant]), 1).await?.pop();
-    looking.end().await?;
+    let reading = app.queue().read(Reach::Everything).await?;
+    let name = reading.tenant_names(Some(&[tenant]), 1).await?.pop();
+    reading.end().await?;
     Ok(name.map(|(_, name)| name))
 }

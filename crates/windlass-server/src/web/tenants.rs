@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 use windlass::admin::{Reach, Tenant};
 
-use super::asked::{Id, Query};
+use super::asked::{PathId, UiQuery};
 use super::cards::grouped;
 use super::form::{Form, Shown, Wrong};
 use super::frame::{Frame, Section, TenantName};
@@ -20,7 +20,7 @@ use crate::http::{App, Problem};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Search {
+pub(crate) struct TenantSearch {
     q: String,
     /// The last tenant of the previous page.
     after: Option<Uuid>,
@@ -62,13 +62,13 @@ struct State {
 pub(crate) async fn list(
     FromState(app): FromState<App>,
     viewer: Viewer,
-    Query(search): Query<Search>,
+    UiQuery(search): UiQuery<TenantSearch>,
 ) -> Page {
     let frame = viewer.frame(&app, Section::Tenants).await?;
-    let looking = app.queue().look(Reach::Everything).await?;
-    let mut found = looking.find_tenants(&search.q, search.after, SHOWN + 1).await?;
-    let count = looking.count_tenants(&search.q).await?;
-    looking.end().await?;
+    let reading = app.queue().read(Reach::Everything).await?;
+    let mut found = reading.find_tenants(&search.q, search.after, SHOWN + 1).await?;
+    let count = reading.count_tenants(&search.q).await?;
+    reading.end().await?;
     let has_more = found.len() > usize::from(SHOWN);
     found.truncate(usize::from(SHOWN));
     let next = found.last().filter(|_| has_more).map(|last| {
@@ -100,11 +100,11 @@ pub(crate) async fn list(
 pub(crate) async fn find(
     FromState(app): FromState<App>,
     viewer: Viewer,
-    Query(search): Query<Search>,
+    UiQuery(search): UiQuery<TenantSearch>,
 ) -> Page {
-    let looking = app.queue().look(Reach::Everything).await?;
-    let found = looking.find_tenants(&search.q, None, SWITCHER).await?;
-    looking.end().await?;
+    let reading = app.queue().read(Reach::Everything).await?;
+    let found = reading.find_tenants(&search.q, None, SWITCHER).await?;
+    reading.end().await?;
     let current = viewer.caller.tenant();
     let tenants = found.into_iter().map(|tenant| TenantName { id: tenant.id, name: tenant.name }).collect();
     page(&FoundTenants { tenants, current })
@@ -170,10 +170,10 @@ pub(crate) async fn new(FromState(app): FromState<App>, viewer: Viewer) -> Page 
 }
 
 /// `GET /ui/tenants/{tenant_id}`
-pub(crate) async fn edit(FromState(app): FromState<App>, viewer: Viewer, Id(id): Id) -> Page {
-    let looking = app.queue().look(Reach::Everything).await?;
-    let tenant = looking.tenant_record(id).await?;
-    looking.end().await?;
+pub(crate) async fn edit(FromState(app): FromState<App>, viewer: Viewer, PathId(id): PathId) -> Page {
+    let reading = app.queue().read(Reach::Everything).await?;
+    let tenant = reading.tenant_record(id).await?;
+    reading.end().await?;
     show(&app, &viewer, Some(&tenant), Shown::of(&tenant), None).await
 }
 
@@ -253,7 +253,7 @@ pub(crate) async fn create(FromState(app): FromState<App>, viewer: Viewer, poste
 pub(crate) async fn change(
     FromState(app): FromState<App>,
     viewer: Viewer,
-    Id(id): Id,
+    PathId(id): PathId,
     posted: Posted,
 ) -> Page {
     let acting = app.queue().act(Reach::Everything, &viewer.caller.actor()).await?;

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use windlass::admin::INSTALLATION;
 use windlass::internals::{NewToken, Token};
 
-use super::asked::Query;
+use super::asked::UiQuery;
 use super::form::{Form, Shown, Wrong};
 use super::frame::{Frame, Section};
 use super::mark::Mark;
@@ -16,7 +16,7 @@ use super::query::instant;
 use super::search::{Search, Searched};
 use super::viewer::Viewer;
 use super::when::When;
-use crate::auth::{Kind, Role, TokenSecret, creator_problem};
+use crate::auth::{Role, TokenKind, TokenSecret, creator_problem};
 use crate::http::{App, Problem, ProblemKind, check_future};
 
 #[derive(Template)]
@@ -46,12 +46,12 @@ struct TokenRow {
 pub(crate) async fn list(
     FromState(app): FromState<App>,
     viewer: Viewer,
-    Query(search): Query<Search>,
+    UiQuery(search): UiQuery<Search>,
 ) -> Page {
     let frame = viewer.frame(&app, Section::Tokens).await?;
-    let looking = app.queue().look(viewer.caller.wide_reach()).await?;
-    let tokens = looking.tokens(None).await?;
-    looking.end().await?;
+    let reading = app.queue().read(viewer.caller.wide_reach()).await?;
+    let tokens = reading.tokens(None).await?;
+    reading.end().await?;
     let found = search.among(&tokens, |token, wanted| {
         token.name.to_lowercase().contains(wanted) || token.id.contains(wanted)
     });
@@ -161,9 +161,9 @@ async fn make(app: &App, viewer: &Viewer, posted: &Posted) -> Result<(Token, Tok
     check_future(expires_at)?;
     caller.check_expiry(expires_at)?;
     let (tenant, kind) = match role {
-        Role::SuperAdmin => (INSTALLATION, Kind::Admin),
-        Role::Worker => (caller.tenant(), Kind::Worker),
-        Role::Viewer | Role::Operator | Role::TenantAdmin => (caller.tenant(), Kind::Api),
+        Role::SuperAdmin => (INSTALLATION, TokenKind::Admin),
+        Role::Worker => (caller.tenant(), TokenKind::Worker),
+        Role::Viewer | Role::Operator | Role::TenantAdmin => (caller.tenant(), TokenKind::Api),
     };
     let secret = TokenSecret::generate(kind);
     let new = NewToken {

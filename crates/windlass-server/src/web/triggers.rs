@@ -14,7 +14,7 @@ use windlass::schedule::{Schedule, Trigger, TriggerType};
 
 pub(crate) use edit::{change, create, edit, new};
 
-use super::asked::Query;
+use super::asked::UiQuery;
 use super::frame::{Frame, Section};
 use super::json_view::JsonView;
 use super::page::{Page, back, capital, page, sentence};
@@ -31,7 +31,7 @@ use crate::plain::json_fault;
 struct TriggersPage {
     frame: Frame,
     may_write: bool,
-    dry_run: DryRun,
+    dry_run: DryRunForm,
     rows: Vec<TriggerRow>,
     is_first: bool,
     next: Option<String>,
@@ -41,7 +41,7 @@ struct TriggerRow {
     id: Uuid,
     label: String,
     is_enabled: bool,
-    fires: Fires,
+    fires: FiresOn,
     next: Option<When>,
     definition_key: String,
     /// The definition itself, or its jobs if the viewer cannot open it.
@@ -49,13 +49,13 @@ struct TriggerRow {
 }
 
 /// When a trigger fires.
-enum Fires {
+enum FiresOn {
     OnEvent(String),
     OnSchedule { words: String, cron: String, zone: String },
 }
 
 /// The form that tests an event, and its result.
-struct DryRun {
+struct DryRunForm {
     is_open: bool,
     name: String,
     payload: String,
@@ -78,7 +78,7 @@ impl DryFire {
     }
 }
 
-impl DryRun {
+impl DryRunForm {
     fn of(posted: &Posted) -> Self {
         Self {
             is_open: posted.get("name").is_some(),
@@ -91,8 +91,12 @@ impl DryRun {
 }
 
 /// `GET /ui/triggers`
-pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer, Query(part): Query<Part>) -> Page {
-    show(&app, &viewer, part.from, DryRun::of(&Posted::default())).await
+pub(crate) async fn list(
+    FromState(app): FromState<App>,
+    viewer: Viewer,
+    UiQuery(part): UiQuery<TriggersPart>,
+) -> Page {
+    show(&app, &viewer, part.from, DryRunForm::of(&Posted::default())).await
 }
 
 /// The number of triggers on one page.
@@ -100,15 +104,15 @@ const SHOWN: u16 = 50;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Part {
+pub(crate) struct TriggersPart {
     from: u32,
 }
 
-async fn show(app: &App, viewer: &Viewer, from: u32, dry_run: DryRun) -> Page {
+async fn show(app: &App, viewer: &Viewer, from: u32, dry_run: DryRunForm) -> Page {
     let frame = viewer.frame(app, Section::Triggers).await?;
-    let looking = app.queue().look(viewer.caller.reach()).await?;
-    let mut triggers = looking.triggers(None, None, SHOWN + 1, from).await?;
-    looking.end().await?;
+    let reading = app.queue().read(viewer.caller.reach()).await?;
+    let mut triggers = reading.triggers(None, None, SHOWN + 1, from).await?;
+    reading.end().await?;
     let has_more = triggers.len() > usize::from(SHOWN);
     triggers.truncate(usize::from(SHOWN));
     let now = frame.now;
@@ -132,13 +136,12 @@ fn row(trigger: Trigger, may_administer: bool, now: Timestamp) -> TriggerRow {
         address
     };
     let fields = trigger.fields;
-    let fires = match fields.trigger_type {
-        TriggerType::Event => Fires::OnEvent(fields.event_name.unwrap_or_default()),
-        TriggerType::Schedule => {
-            let cron = fields.cron_expr.unwrap_or_default();
-            let zone = fields.timezone.unwrap_or_else(|| "UTC".to_owned());
-            Fires::OnSchedule { words: schedule_words(&cron, &zone), cron, zone }
-        }
+    let fires = if fields.trigger_type == TriggerType::Schedule {
+        let cron = fields.cron_expr.unwrap_or_default();
+        let zone = fields.timezone.unwrap_or_else(|| "UTC".to_owned());
+        FiresOn::OnSchedule { words: schedule_words(&cron, &zone), cron, zone }
+    } else {
+        FiresOn::OnEvent(fields.event_name.unwrap_or_default())
     };
     TriggerRow {
         id: trigger.id,
@@ -166,17 +169,17 @@ pub(crate) async fn dry_run(FromState(app): FromState<App>, viewer: Viewer, post
         let event = NewEvent::new(posted.text("name").unwrap_or_default())
             .tenant(viewer.caller.tenant())
             .payload(&payload);
-        let looking =
-            app.queue().look(viewer.caller.reach()).await.map_err(|error| sentence(&error.to_string()))?;
+        let reading =
+            app.queue().read(viewer.caller.reach()).await.map_err(|error| sentence(&error.to_string()))?;
         let would = match viewer.caller.may(Permission::EmitEvents) {
-            true => looking.dry_run(&event).await,
-            false => looking.dry_run_of_reader(&event).await,
+            true => reading.dry_run(&event).await,
+            false => reading.dry_run_of_reader(&event).await,
         };
         let would = would.map_err(|error| sentence(&error.to_string()))?;
-        looking.end().await.map_err(|error| sentence(&error.to_string()))?;
+        reading.end().await.map_err(|error| sentence(&error.to_string()))?;
         Ok::<_, String>(would)
     };
-    let mut dry_run = DryRun::of(&posted);
+    let mut dry_run = DryRunForm::of(&posted);
     match tried.await {
         Err(wrong) => dry_run.wrong = Some(wrong),
         Ok(would) => {

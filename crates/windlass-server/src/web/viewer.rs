@@ -68,11 +68,11 @@ impl Viewer {
     pub(crate) async fn frame(&self, app: &App, section: Section) -> Result<Frame, PageProblem> {
         let may_find = self.caller.role == Role::SuperAdmin && self.may(Permission::Administer);
         let reach = if may_find { Reach::Everything } else { self.caller.reach() };
-        let looking = app.queue().look(reach).await?;
-        let now = looking.now().await?;
-        let tenant = looking.tenant_names(Some(&[self.caller.tenant()]), 1).await?.pop();
-        let tenants = if may_find { looking.tenant_names(None, SWITCHER).await? } else { Vec::new() };
-        looking.end().await?;
+        let reading = app.queue().read(reach).await?;
+        let now = reading.now().await?;
+        let tenant = reading.tenant_names(Some(&[self.caller.tenant()]), 1).await?.pop();
+        let tenants = if may_find { reading.tenant_names(None, SWITCHER).await? } else { Vec::new() };
+        reading.end().await?;
         let tenants = if may_find { tenants } else { self.memberships(app).await? };
         let dead_letters = match self.may(Permission::ReadJobs) {
             true => app.pulses().dead_letters(app.queue(), self.caller.reach()).await?,
@@ -121,10 +121,10 @@ impl Viewer {
 
     /// What a page shows that covers all tenants for a super-admin who has not chosen one, and otherwise the tenant.
     pub(crate) fn scope_words(&self, frame: &Frame) -> String {
-        match (self.caller.wide_reach(), &frame.tenant) {
-            (Reach::Everything, _) => "All tenants".to_owned(),
-            (Reach::Tenant(_), Some(tenant)) => tenant.name.clone(),
-            (Reach::Tenant(_), None) => "This tenant".to_owned(),
+        match (self.caller.wide_reach().tenant(), &frame.tenant) {
+            (None, _) => "All tenants".to_owned(),
+            (Some(_), Some(tenant)) => tenant.name.clone(),
+            (Some(_), None) => "This tenant".to_owned(),
         }
     }
 

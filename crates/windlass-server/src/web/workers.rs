@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use windlass::admin::{Reach, WorkerRecord};
 
-use super::asked::Query;
+use super::asked::UiQuery;
 use super::frame::{Frame, Section};
 use super::mark::Mark;
 use super::page::{Page, back, page};
@@ -61,16 +61,20 @@ const SHOWN: usize = 100;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Part {
+pub(crate) struct WorkersPart {
     from: usize,
 }
 
 /// `GET /ui/workers`
-pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer, Query(part): Query<Part>) -> Page {
+pub(crate) async fn list(
+    FromState(app): FromState<App>,
+    viewer: Viewer,
+    UiQuery(part): UiQuery<WorkersPart>,
+) -> Page {
     let frame = viewer.frame(&app, Section::Workers).await?;
-    let looking = app.queue().look(Reach::Everything).await?;
-    let workers = looking.workers().await?;
-    looking.end().await?;
+    let reading = app.queue().read(Reach::Everything).await?;
+    let workers = reading.workers().await?;
+    reading.end().await?;
     let now = frame.now;
     let mut shown: Vec<&WorkerRecord> = workers
         .iter()

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use windlass::keeper::{Keeper, KeeperSettings};
-use windlass_server::auth::{Kind, Role, Secret, TokenSecret, session};
+use windlass_server::auth::{Role, Secret, TokenKind, TokenSecret, session};
 use windlass_testing::eventually;
 
 use crate::support::{Client, TestServer};
@@ -206,7 +206,7 @@ async fn a_call_with_an_invalid_credential_is_recorded_without_the_credential() 
     let server = TestServer::start().await;
     let tenant = server.queue.tenant("a").await;
     server.anonymous().get("/api/v1/jobs").await.problem(401, "unauthorized");
-    let stranger = TokenSecret::generate(Kind::Api);
+    let stranger = TokenSecret::generate(TokenKind::Api);
     Client::new(&server.base, Some(stranger.expose())).get("/api/v1/me").await.problem(401, "unauthorized");
     Client::new(&server.base, Some("nonsense that is long enough".to_owned()))
         .get("/api/v1/me")
@@ -265,7 +265,7 @@ async fn a_failed_sign_in_is_recorded_without_the_input() {
     };
     try_in("ada@example.com").await;
     try_in("typed-my-password-here").await;
-    let revoked = TokenSecret::generate(Kind::Api);
+    let revoked = TokenSecret::generate(TokenKind::Api);
     for token in [revoked.expose(), "gibberish".to_owned()] {
         assert!(session::sign_in_with_token(&server.app, &Secret::new(token), &from).await.is_err());
     }

@@ -132,7 +132,7 @@ const UNRECORDED: [&str; 16] = [
 
 /// Calls by which a verb writes its row, notes that the function of the database did, or leaves it to another verb.
 const RECORDS: [&str; 5] =
-    ["self.record(", "self.record_if(", "self.was_recorded()", "self.keep_by_name(", "self.purge("];
+    ["self.record(", "self.record_if(", "self.was_recorded()", "self.set_retention_by_name(", "self.purge("];
 
 #[test]
 fn every_verb_of_a_callers_transaction_records_itself() {

@@ -3,7 +3,7 @@
 use serde_json::json;
 use uuid::Uuid;
 use windlass_server::auth::session::{self, From};
-use windlass_server::auth::{Kind, Role, Secret, TokenSecret};
+use windlass_server::auth::{Role, Secret, TokenKind, TokenSecret};
 use windlass_testing::until_a_session_waits;
 
 use crate::support::people::PASSWORD;
@@ -187,7 +187,7 @@ async fn unknown_credentials_are_rate_limited_and_block_no_known_caller() {
     }
     let (mut unknown, mut stopped) = (0, 0);
     for n in 0..100_u32 {
-        let made_up = TokenSecret::generate(Kind::Api).expose();
+        let made_up = TokenSecret::generate(TokenKind::Api).expose();
         let token = Client::new(&server.base, Some(made_up)).get("/api/v1/me").await;
         let cookie = server.anonymous().with("cookie", format!("windlass={n:043}")).get("/api/v1/me").await;
         for response in [token, cookie] {
@@ -218,7 +218,7 @@ async fn a_new_session_and_a_new_token_are_known_when_they_are_used_first() {
     let admin = server.client(tenant, Role::TenantAdmin).await;
     admin.get("/api/v1/me").await.expect(200);
     let guess = async || {
-        let made_up = TokenSecret::generate(Kind::Api).expose();
+        let made_up = TokenSecret::generate(TokenKind::Api).expose();
         Client::new(&server.base, Some(made_up)).get("/api/v1/me").await.status.as_u16()
     };
     while guess().await != 429 {}

@@ -266,10 +266,10 @@ async fn alternate(narrow: &Queue, tenants: [uuid::Uuid; 2], rounds: u64, salt: 
     for round in 0..rounds {
         let tenant = tenants[(round % 2) as usize];
         let look = async {
-            let looking = narrow.look(windlass::admin::Reach::Tenant(tenant)).await?;
-            let page = looking.list(&windlass::job::Filter::new(tenant)).await?;
-            let counts = looking.counts().await?;
-            looking.end().await?;
+            let reading = narrow.read(windlass::admin::Reach::Tenant(tenant)).await?;
+            let page = reading.list(&windlass::job::Filter::new(tenant)).await?;
+            let counts = reading.counts().await?;
+            reading.end().await?;
             Ok::<_, windlass::Error>((page.jobs, counts))
         };
         if round % 3 == 0 {

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use windlass::Queue;
 use windlass::admin::{Actor, Reach};
 use windlass::internals::NewToken;
-use windlass_server::auth::{Kind, Role, TokenSecret, create_admin_token};
+use windlass_server::auth::{Role, TokenKind, TokenSecret, create_admin_token};
 use windlass_server::http::{App, Options};
 use windlass_server::server::{Running, Server};
 use windlass_testing::{TestQueue, settings};
@@ -72,9 +72,9 @@ impl TestServer {
 
     pub(crate) async fn scoped_client(&self, tenant: Uuid, role: Role, scopes: Option<&[&str]>) -> Client {
         let (kind, tenant) = match role {
-            Role::SuperAdmin => (Kind::Admin, windlass::admin::INSTALLATION),
-            Role::Worker => (Kind::Worker, tenant),
-            _ => (Kind::Api, tenant),
+            Role::SuperAdmin => (TokenKind::Admin, windlass::admin::INSTALLATION),
+            Role::Worker => (TokenKind::Worker, tenant),
+            _ => (TokenKind::Api, tenant),
         };
         let secret = TokenSecret::generate(kind);
         let token = NewToken {

@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 use windlass::{Definition, NewJob};
-use windlass_server::auth::{Kind, Role, TokenSecret};
+use windlass_server::auth::{Role, TokenKind, TokenSecret};
 use windlass_server::http::Options;
 use windlass_testing::eventually;
 
@@ -111,7 +111,7 @@ async fn a_claim_that_waits_ends_when_its_token_is_revoked() {
 /// Uses up the lookups of unknown tokens of the network of all clients here.
 async fn flood(server: &TestServer) {
     for _ in 0..1000 {
-        let token = TokenSecret::generate(Kind::Worker).expose();
+        let token = TokenSecret::generate(TokenKind::Worker).expose();
         let response = Client::new(&server.base, Some(token)).get("/api/v1/me").await;
         if response.status == 429 {
             return;

@@ -2,6 +2,7 @@
 
 mod codes;
 mod directions;
+mod examples;
 mod finished;
 mod habits;
 mod length;
@@ -28,6 +29,7 @@ pub(crate) fn all() -> Vec<&'static Rule> {
         directions::RULES,
         names::RULES,
         codes::RULES,
+        examples::RULES,
         statements::RULES,
         settings::RULES,
         length::RULES,

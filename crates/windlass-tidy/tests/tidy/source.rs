@@ -187,7 +187,8 @@ fn test_parts(code: &str) -> Vec<std::ops::Range<usize>> {
     whole.chain(items).collect()
 }
 
-fn item_end(code: &str, from: usize) -> usize {
+/// Where the item that starts at the offset ends.
+pub(crate) fn item_end(code: &str, from: usize) -> usize {
     let mut depth = 0_usize;
     for (offset, byte) in code.bytes().enumerate().skip(from) {
         match byte {
@@ -202,7 +203,7 @@ fn item_end(code: &str, from: usize) -> usize {
 }
 
 /// The paths at the start of the text, groups in braces written out.
-fn expand(text: &str) -> Vec<String> {
+pub(crate) fn expand(text: &str) -> Vec<String> {
     let plain: String = text.chars().take_while(|&letter| is_name(letter) || letter == ':').collect();
     if !text[plain.len()..].starts_with('{') {
         return vec![plain];

@@ -20,8 +20,40 @@ use crate::store;
 const MAX_SEARCH_LENGTH: usize = 200;
 
 /// Fields to set, by name.
+///
+/// ```
+/// use windlass::admin::Fields;
+///
+/// let mut fields = Fields::new();
+/// fields.insert("max_queued".to_owned(), serde_json::json!(10_000));
+/// assert_eq!(fields.len(), 1);
+/// ```
 pub type Fields = Map<String, Value>;
 
+/// ```no_run
+/// # async fn example(acting: &windlass::admin::Acting, tenant: uuid::Uuid, definition: uuid::Uuid) -> windlass::Result<()> {
+/// # use windlass::admin::Fields;
+/// let fields = |value: serde_json::Value| value.as_object().cloned().unwrap_or_default();
+///
+/// let report: Fields = fields(serde_json::json!({ "key": "report.build", "queue": "reports" }));
+/// acting.create_definition(&report).await?;
+/// for known in acting.definitions().await? {
+///     println!("{} {}", known["key"], known["version"]);
+/// }
+/// let before = acting.definition(definition).await?;
+/// let slower = fields(serde_json::json!({ "priority": 500 }));
+/// acting.change_definition(definition, &slower, before["version"].as_str()).await?;
+///
+/// let new = acting.create_tenant(&fields(serde_json::json!({ "slug": "acme", "name": "Acme" }))).await?;
+/// acting.change_tenant(new.id, &fields(serde_json::json!({ "max_queued": 10_000 }))).await?;
+/// println!("{} has {} members", acting.tenant_record(new.id).await?.name, acting.members(new.id).await?.len());
+/// acting.delete_tenant(tenant).await?;
+///
+/// acting.set_paused("mail", true).await?;
+/// acting.set_draining("worker-7", true).await?;
+/// # Ok(())
+/// # }
+/// ```
 impl Acting {
     /// Creates a definition; its key must be new. `fields` are those of [`crate::Definition`].
     pub async fn create_definition(&self, fields: &Fields) -> Result<Value> {
@@ -125,6 +157,33 @@ impl Acting {
     }
 }
 
+/// ```no_run
+/// # async fn example(reading: &windlass::admin::Reading, tenant: uuid::Uuid, definition: uuid::Uuid) -> windlass::Result<()> {
+/// use windlass::admin::AuditQuery;
+///
+/// println!("{} definitions", reading.definitions().await?.len());
+/// println!("{}", reading.definition(definition).await?["key"]);
+/// for (queue, is_paused) in reading.queues().await? {
+///     println!("{queue}{}", if is_paused { " is paused" } else { "" });
+/// }
+/// for worker in reading.workers().await? {
+///     println!("{} runs {} jobs", worker.worker_id, worker.running_count);
+/// }
+///
+/// println!("{} of {} tenants", reading.find_tenants("ac", None, 20).await?.len(), reading.count_tenants("").await?);
+/// println!("{}", reading.tenant_record(tenant).await?.slug);
+/// for member in reading.members(tenant).await? {
+///     println!("{} is {}", member.email, member.role);
+/// }
+/// for visible in reading.tenants().await? {
+///     println!("{}", visible.name);
+/// }
+///
+/// let (entries, has_more) = reading.audit(&AuditQuery::newest(50)).await?;
+/// println!("{} entries{}", entries.len(), if has_more { " and more" } else { "" });
+/// # Ok(())
+/// # }
+/// ```
 impl Reading {
     /// Every definition, as JSON with its `version`.
     pub async fn definitions(&self) -> Result<Vec<Value>> {

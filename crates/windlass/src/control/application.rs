@@ -18,7 +18,21 @@ use crate::queue::Queue;
 use crate::store;
 
 /// The result of a cancel.
+///
+/// ```no_run
+/// # async fn example(queue: &windlass::Queue, job: uuid::Uuid) -> windlass::Result<()> {
+/// use windlass::job::Canceled;
+///
+/// match queue.cancel(windlass::DEFAULT_TENANT, job).await? {
+///     Canceled::Now => println!("it will not run"),
+///     Canceled::Requested => println!("it is running and was asked to stop"),
+///     _ => println!("it had already ended"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Canceled {
     /// The job was waiting and will not start.
     Now,
@@ -37,11 +51,29 @@ const BATCH: i32 = 1000;
 
 impl Queue {
     /// The live workers with a handler for this definition. If there is none, its jobs stay queued.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
+    /// if queue.workers_for("resize").await?.is_empty() {
+    ///     println!("no worker has a handler for resize");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn workers_for(&self, definition_key: &str) -> Result<Vec<CapableWorker>> {
         store::worker::knowing(self.database(), definition_key).await
     }
 
     /// Drains a worker, or resumes it; it is notified with its next heartbeat. Returns whether a live worker has this id.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
+    /// for worker in queue.workers_for("resize").await? {
+    ///     queue.set_draining(&worker.worker_id, true).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn set_draining(&self, worker_id: &str, is_draining: bool) -> Result<bool> {
         let acting = self.acting_as_login(Reach::Everything).await?;
         match acting.set_draining(worker_id, is_draining).await {
@@ -52,18 +84,42 @@ impl Queue {
     }
 
     /// Cancels a job: immediately if it has not started, by request if it is running.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: &windlass::Queue, job: uuid::Uuid) -> windlass::Result<()> {
+    /// let outcome = queue.cancel(windlass::DEFAULT_TENANT, job).await?;
+    /// println!("{outcome:?}");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn cancel(&self, tenant: Uuid, job: Uuid) -> Result<Canceled> {
         read_canceled(job, &store::job::cancel(self.database(), tenant, job).await?)
     }
 
     /// Runs a finished job again, with its attempts reset. `actor` is recorded. Returns the new state, which is
     /// [`State::Canceled`] if a dependency of the job did not succeed meanwhile.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: &windlass::Queue, job: uuid::Uuid) -> windlass::Result<()> {
+    /// let state = queue.retry(windlass::DEFAULT_TENANT, job, "on call").await?;
+    /// println!("{state}");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn retry(&self, tenant: Uuid, job: Uuid, actor: &str) -> Result<State> {
         let (outcome, holder) = store::job::retry(self.database(), tenant, job, actor).await?;
         read_retried(job, &outcome, holder)
     }
 
     /// Deletes jobs with their history, in any state. Returns the number of deleted jobs.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: &windlass::Queue, job: uuid::Uuid) -> windlass::Result<()> {
+    /// let deleted = queue.purge(windlass::DEFAULT_TENANT, &[job]).await?;
+    /// assert!(deleted <= 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn purge(&self, tenant: Uuid, jobs: &[Uuid]) -> Result<u64> {
         let mut purged = 0;
         for chunk in jobs.chunks(BATCH.unsigned_abs() as usize) {
@@ -75,6 +131,13 @@ impl Queue {
     }
 
     /// Deletes every job of a subject.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
+    /// queue.purge_subject(windlass::DEFAULT_TENANT, "customer", "7").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn purge_subject(&self, tenant: Uuid, kind: &str, id: &str) -> Result<u64> {
         let mut purged = 0;
         loop {
@@ -89,6 +152,16 @@ impl Queue {
     }
 
     /// Creates a tenant, or updates the one with this slug. `weight` is its share of the workers relative to other tenants.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
+    /// use windlass::NewJob;
+    ///
+    /// let acme = queue.ensure_tenant("acme", "Acme", 100).await?;
+    /// queue.enqueue(NewJob::new("resize").tenant(acme)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn ensure_tenant(&self, slug: &str, name: &str, weight: u16) -> Result<Uuid> {
         let acting = self.acting_as_login(Reach::Everything).await?;
         let (id, is_changed) = acting.ensure_tenant(slug, name, i32::from(weight)).await?;
@@ -100,6 +173,14 @@ impl Queue {
 
     /// Deletes a tenant and all its data, in batches; `progress` is called with the number of jobs deleted so far. If
     /// this is interrupted the tenant stays marked for deletion, accepts no new jobs, and the next call continues.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: &windlass::Queue, tenant: uuid::Uuid) -> windlass::Result<()> {
+    /// let deleted = queue.delete_tenant(tenant, |jobs| println!("{jobs} jobs deleted")).await?;
+    /// println!("done: {deleted} jobs");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn delete_tenant(&self, tenant: Uuid, mut progress: impl FnMut(u64)) -> Result<u64> {
         let acting = self.acting_as_login(Reach::Everything).await?;
         let (deleted, mut done) = acting.begin_purge(tenant, BATCH).await?;
@@ -120,6 +201,15 @@ impl Queue {
     }
 
     /// Pauses or resumes a queue; workers apply it within their poll interval.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
+    /// queue.set_paused("mail", true).await?;
+    /// // Running jobs continue; waiting ones start after this:
+    /// queue.set_paused("mail", false).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn set_paused(&self, queue: &str, paused: bool) -> Result<()> {
         let acting = self.acting_as_login(Reach::Everything).await?;
         acting.set_paused(queue, paused).await?;
@@ -127,12 +217,29 @@ impl Queue {
     }
 
     /// Creates or updates a definition without a handler in this process.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
+    /// use windlass::Definition;
+    ///
+    /// // A process that only enqueues declares the kinds of jobs that others run.
+    /// queue.define(&Definition::new("report.build").queue("reports")).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn define(&self, definition: &Definition) -> Result<Uuid> {
         definition.check()?;
         store::definition::define(self.database(), definition).await
     }
 
     /// The login of the connection, as reported by the database.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
+    /// println!("connected as {}", queue.login().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn login(&self) -> Result<String> {
         Ok(store::access::login(self.database()).await?.0)
     }

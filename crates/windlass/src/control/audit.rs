@@ -6,6 +6,24 @@ use crate::model::audit::{AuditFault, AuditHead};
 use crate::queue::Queue;
 use crate::store;
 
+/// ```no_run
+/// # async fn example(queue: &windlass::Queue, stored: &str) -> windlass::Result<()> {
+/// use windlass::admin::AuditHead;
+///
+/// // Seal what was recorded so far, and store the heads outside the database.
+/// queue.seal_audit().await?;
+/// for head in queue.audit_heads().await? {
+///     println!("{}", head.to_line());
+/// }
+///
+/// // Later: the trail must still contain them.
+/// let checkpoint = AuditHead::parse_lines(stored)?;
+/// for fault in queue.verify_audit(&checkpoint).await? {
+///     println!("{} at {:?}", fault.problem, fault.position);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 impl Queue {
     /// Verifies every chain of the audit trail and returns the faults, none if it is intact. Each head of the
     /// checkpoint must still be in its chain.
@@ -25,6 +43,13 @@ impl Queue {
     }
 }
 
+/// ```no_run
+/// # async fn example(reading: &windlass::admin::Reading) -> windlass::Result<()> {
+/// let heads = reading.audit_heads().await?;
+/// assert!(reading.verify_audit(&heads).await?.is_empty());
+/// # Ok(())
+/// # }
+/// ```
 impl Reading {
     /// As [`Queue::verify_audit`].
     pub async fn verify_audit(&self, checkpoint: &[AuditHead]) -> Result<Vec<AuditFault>> {

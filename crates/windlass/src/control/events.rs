@@ -21,6 +21,17 @@ use crate::text::redact;
 
 const MAX_PAGE: u16 = 500;
 
+/// ```no_run
+/// # async fn example(acting: &windlass::admin::Acting, trigger: uuid::Uuid) -> windlass::Result<()> {
+/// use windlass::events::NewEvent;
+///
+/// let event = NewEvent::new("folder.updated").payload(&serde_json::json!({ "folder": 7 }));
+/// let emitted = acting.emit(&event).await?;
+/// // After the trigger was corrected:
+/// acting.retry_event(emitted.id, trigger).await?;
+/// # Ok(())
+/// # }
+/// ```
 impl Acting {
     /// Emits an event for the caller's tenant.
     pub async fn emit(&self, event: &NewEvent) -> Result<Emitted> {
@@ -54,6 +65,18 @@ impl Acting {
     }
 }
 
+/// ```no_run
+/// # async fn example(reading: &windlass::admin::Reading) -> windlass::Result<()> {
+/// use windlass::events::EventFilter;
+///
+/// let (events, has_more) = reading.events(&EventFilter::default().name("folder.updated")).await?;
+/// if let Some(newest) = events.first() {
+///     let same = reading.event(newest.id).await?;
+///     println!("{:?}, more: {has_more}", same.map(|event| event.triggers));
+/// }
+/// # Ok(())
+/// # }
+/// ```
 impl Reading {
     /// One page of events with the outcomes at their triggers, newest first, and whether there are more. A page ends
     /// after about 4 MiB.

@@ -179,6 +179,13 @@ impl Acting {
     }
 
     /// Cancels a job. A job that has already ended does not change, and nothing is recorded.
+    ///
+    /// ```no_run
+    /// # async fn example(acting: &windlass::admin::Acting, job: uuid::Uuid) -> windlass::Result<()> {
+    /// acting.cancel(job).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn cancel(&self, job: Uuid) -> Result<Canceled> {
         let tenant = self.tenant(job)?;
         let result = store::job::cancel_as(&self.session, tenant, job, &self.actor).await?;
@@ -189,6 +196,14 @@ impl Acting {
 
     /// Runs a finished job again, with its attempts reset. Returns the new state, which is [`State::Canceled`] if a
     /// dependency of the job did not succeed meanwhile.
+    ///
+    /// ```no_run
+    /// # async fn example(acting: &windlass::admin::Acting, job: uuid::Uuid) -> windlass::Result<()> {
+    /// let state = acting.retry(job).await?;
+    /// println!("{state}");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn retry(&self, job: Uuid) -> Result<State> {
         let tenant = self.tenant(job)?;
         let (result, holder) = store::job::retry_as(&self.session, tenant, job, &self.actor).await?;

@@ -22,11 +22,23 @@ const POLL: Duration = Duration::from_millis(250);
 
 impl Queue {
     /// Returns the log of the job after the position, as far as it is written.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: &windlass::Queue, job: uuid::Uuid) -> windlass::Result<()> {
+    /// use windlass::job::LogPosition;
+    ///
+    /// let page = queue.read_log(windlass::DEFAULT_TENANT, job, LogPosition::default()).await?;
+    /// for chunk in &page.chunks {
+    ///     print!("{}", chunk.text);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn read_log(&self, tenant: Uuid, job: Uuid, after: LogPosition) -> Result<LogPage> {
         if self.is_callers() {
-            let looking = self.look(Reach::Tenant(tenant)).await?;
-            let page = looking.read_log(tenant, job, after).await?;
-            looking.end().await?;
+            let reading = self.read(Reach::Tenant(tenant)).await?;
+            let page = reading.read_log(tenant, job, after).await?;
+            reading.end().await?;
             return Ok(page);
         }
         let page = store::log::read(self.database(), tenant, job, after, PAGE).await?;
@@ -34,6 +46,18 @@ impl Queue {
     }
 
     /// Follows a job's log from the position until the job ends.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: &windlass::Queue, job: uuid::Uuid) -> windlass::Result<()> {
+    /// use windlass::job::LogPosition;
+    ///
+    /// let mut log = queue.follow_log(windlass::DEFAULT_TENANT, job, LogPosition::default());
+    /// while let Some(chunks) = log.next().await? {
+    ///     chunks.iter().for_each(|chunk| print!("{}", chunk.text));
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn follow_log(&self, tenant: Uuid, job: Uuid, after: LogPosition) -> LogFollower {
         LogFollower { queue: self.clone(), tenant, job, after, is_over: false }
     }
@@ -41,6 +65,16 @@ impl Queue {
 
 impl Reading {
     /// Returns the log of the job after the position, as a caller sees it.
+    ///
+    /// ```no_run
+    /// # async fn example(reading: &windlass::admin::Reading, job: uuid::Uuid) -> windlass::Result<()> {
+    /// use windlass::job::LogPosition;
+    ///
+    /// let page = reading.read_log(windlass::DEFAULT_TENANT, job, LogPosition::default()).await?;
+    /// println!("{} chunks; the job {}", page.chunks.len(), if page.is_over { "has ended" } else { "continues" });
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn read_log(&self, tenant: Uuid, job: Uuid, after: LogPosition) -> Result<LogPage> {
         let page = store::log::read_in(&self.session, tenant, job, after, PAGE).await?;
         page.ok_or(Error::UnknownJob { job })
@@ -48,6 +82,21 @@ impl Reading {
 }
 
 /// A reader of one job's log. It holds no connection between two reads; drop it to stop.
+///
+/// ```no_run
+/// # async fn example(queue: &windlass::Queue, job: uuid::Uuid, stored: &str) -> windlass::Result<()> {
+/// use windlass::job::LogPosition;
+///
+/// // Continue where an earlier process stopped.
+/// let from: LogPosition = stored.parse().unwrap_or_default();
+/// let mut log = queue.follow_log(windlass::DEFAULT_TENANT, job, from);
+/// while let Some(chunks) = log.next().await? {
+///     chunks.iter().for_each(|chunk| print!("{}", chunk.text));
+///     println!("at {}", log.position());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct LogFollower {
     queue: Queue,

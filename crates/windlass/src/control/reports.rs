@@ -14,6 +14,32 @@ use crate::model::report::{self, Activity, DEAD_LETTERS_SEEN, ErrorGroup, Run};
 use crate::model::why::{self, Why};
 use crate::store;
 
+/// ```no_run
+/// # async fn example(reading: &windlass::admin::Reading, job: uuid::Uuid) -> windlass::Result<()> {
+/// use windlass::DEFAULT_TENANT;
+///
+/// let overview = reading.overview().await?;
+/// println!("{} queued, {} running", overview.all.queued, overview.all.running);
+/// println!("{} waits: {}", job, reading.why(job).await?.reason.message);
+/// println!("it enqueued {} jobs", reading.children(DEFAULT_TENANT, job, 100).await?.len());
+///
+/// let an_hour_ago = reading.now().await? - jiff::SignedDuration::from_hours(1);
+/// for span in reading.activity(an_hour_ago, 60).await? {
+///     println!("{} {}: {} succeeded", span.from, span.queue, span.succeeded);
+/// }
+/// for run in reading.runs(&[DEFAULT_TENANT], 100).await? {
+///     println!("{} ran for {:?} s", run.job_id, run.lasted());
+/// }
+/// for group in reading.error_groups(DEFAULT_TENANT).await? {
+///     println!("{} dead letters: {}", group.jobs.len(), group.example);
+/// }
+/// for trouble in reading.troubles().await? {
+///     println!("{}: {}", trouble.subject, trouble.reason);
+/// }
+/// println!("{:?}", reading.tenant_names(None, 10).await?);
+/// # Ok(())
+/// # }
+/// ```
 impl Reading {
     /// The job counts of the tenant, or of all tenants, depending on the reach.
     pub async fn overview(&self) -> Result<Overview> {

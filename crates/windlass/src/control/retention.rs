@@ -20,6 +20,13 @@ const MAX_KEPT: u64 = 3_162_240_000;
 const EVENTS: &str = "event";
 
 /// What a hold protects.
+///
+/// ```
+/// use windlass::retention::HoldOn;
+///
+/// let customer = HoldOn::Subject { kind: "customer".to_owned(), id: "7".to_owned() };
+/// assert_ne!(customer, HoldOn::Tenant);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HoldOn {
@@ -36,23 +43,45 @@ pub enum HoldOn {
     Tenant,
 }
 
+/// ```no_run
+/// # async fn example(acting: &windlass::admin::Acting) -> windlass::Result<()> {
+/// use std::time::Duration;
+/// use windlass::job::State;
+/// use windlass::retention::HoldOn;
+///
+/// let month = Some(Duration::from_secs(30 * 86_400));
+/// acting.set_retention(Some("report.build"), State::Succeeded, month).await?;
+/// acting.set_event_retention(month).await?;
+/// acting.set_retention_by_name(None, "dead_letter", None).await?;
+/// acting.clear_retention(Some("report.build"), "succeeded").await?;
+///
+/// let hold = acting.hold(&HoldOn::Tenant, "lawsuit 12").await?;
+/// acting.release(hold.id).await?;
+/// # Ok(())
+/// # }
+/// ```
 impl Acting {
     /// Sets a rule of the tenant for jobs that ended with this status, of one definition or of all (`None`). It takes
     /// precedence over the rules of the definitions. `keep` of none means forever.
-    pub async fn keep(&self, definition: Option<&str>, status: State, keep: Option<Duration>) -> Result<()> {
+    pub async fn set_retention(
+        &self,
+        definition: Option<&str>,
+        status: State,
+        keep: Option<Duration>,
+    ) -> Result<()> {
         if !status.is_terminal() {
             return Err(Error::refused("status", "must be a terminal status"));
         }
-        self.keep_by_name(definition, status.as_str(), keep).await.map(drop)
+        self.set_retention_by_name(definition, status.as_str(), keep).await.map(drop)
     }
 
     /// Sets how long the events of the tenant are kept, instead of 30 days.
-    pub async fn keep_events(&self, keep: Option<Duration>) -> Result<()> {
-        self.keep_by_name(None, EVENTS, keep).await.map(drop)
+    pub async fn set_event_retention(&self, keep: Option<Duration>) -> Result<()> {
+        self.set_retention_by_name(None, EVENTS, keep).await.map(drop)
     }
 
     /// Sets either of the two by name: a terminal status, or `event`.
-    pub async fn keep_by_name(
+    pub async fn set_retention_by_name(
         &self,
         definition: Option<&str>,
         status: &str,
@@ -69,7 +98,7 @@ impl Acting {
     }
 
     /// Removes a rule of the tenant; `status` is a terminal one or `event`.
-    pub async fn forget_rule(&self, definition: Option<&str>, status: &str) -> Result<()> {
+    pub async fn clear_retention(&self, definition: Option<&str>, status: &str) -> Result<()> {
         let key = checked_rule(definition, status)?;
         if !store::retention::set(&self.session, self.reach.owner(), key, status, None).await? {
             return Err(Error::Unknown { what: "rule" });
@@ -146,6 +175,18 @@ fn checked_rule<'a>(definition: Option<&'a str>, status: &str) -> Result<&'a str
     Ok(key)
 }
 
+/// ```no_run
+/// # async fn example(reading: &windlass::admin::Reading) -> windlass::Result<()> {
+/// for rule in reading.retention().await? {
+///     println!("{} {}: {:?} s", rule.definition_key, rule.status, rule.keep_seconds);
+/// }
+/// for progress in reading.retention_progress().await? {
+///     println!("{} {}: {:?} s behind", progress.definition_key, progress.status, progress.behind_seconds);
+/// }
+/// println!("{} holds, {} jobs wait", reading.holds().await?.len(), reading.purge_waits().await?.len());
+/// # Ok(())
+/// # }
+/// ```
 impl Reading {
     /// The progress of the rules that apply to the tenant: its own, and those of its definitions.
     pub async fn retention_progress(&self) -> Result<Vec<RetentionProgress>> {
@@ -168,9 +209,26 @@ impl Reading {
     }
 }
 
+/// ```no_run
+/// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
+/// use std::time::Duration;
+/// use windlass::DEFAULT_TENANT;
+/// use windlass::job::State;
+/// use windlass::retention::HoldOn;
+///
+/// let week = Some(Duration::from_secs(7 * 86_400));
+/// queue.set_retention(DEFAULT_TENANT, None, State::Succeeded, week, "deploy").await?;
+/// let hold = queue.hold(DEFAULT_TENANT, &HoldOn::Tenant, "lawsuit 12", "legal").await?;
+/// queue.release(DEFAULT_TENANT, hold, "legal").await?;
+/// for rule in queue.retention_progress().await? {
+///     println!("{}: {} deleted", rule.status, rule.purged);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 impl Queue {
-    /// See [`Acting::keep`].
-    pub async fn keep(
+    /// See [`Acting::set_retention`].
+    pub async fn set_retention(
         &self,
         tenant: Uuid,
         definition: Option<&str>,
@@ -179,7 +237,7 @@ impl Queue {
         actor: &str,
     ) -> Result<()> {
         let acting = self.acting(tenant, actor).await?;
-        acting.keep(definition, status, keep).await?;
+        acting.set_retention(definition, status, keep).await?;
         acting.commit().await
     }
 

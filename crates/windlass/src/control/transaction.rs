@@ -24,6 +24,18 @@ use crate::store::database::Session;
 
 impl Queue {
     /// Starts a transaction that changes something.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: &windlass::Queue, job: uuid::Uuid) -> windlass::Result<()> {
+    /// use windlass::admin::{Actor, Reach};
+    ///
+    /// let actor = Actor::new("user:7").role("operator");
+    /// let acting = queue.act(Reach::Tenant(windlass::DEFAULT_TENANT), &actor).await?;
+    /// acting.cancel(job).await?;
+    /// acting.commit().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn act(&self, reach: Reach, actor: &Actor) -> Result<Acting> {
         let session = store::act::write(self.database(), reach.tenant(), actor).await?;
         let (began, has_recorded) = (Instant::now(), AtomicBool::new(false));
@@ -31,6 +43,17 @@ impl Queue {
     }
 
     /// Records in the audit trail that a request of a caller was denied. `details` describe the request.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: &windlass::Queue, job: uuid::Uuid) -> windlass::Result<()> {
+    /// use windlass::admin::{Action, Actor, Reach};
+    ///
+    /// let caller = (Reach::Tenant(windlass::DEFAULT_TENANT), &Actor::new("user:7").role("viewer"));
+    /// let details = serde_json::json!({ "needs": "operator" });
+    /// queue.record_denied(caller, Action::JobCancel, &job.to_string(), &details).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn record_denied(
         &self,
         (reach, actor): (Reach, &Actor),
@@ -44,18 +67,49 @@ impl Queue {
     }
 
     /// Checks that the database responds.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
+    /// let is_ready = queue.ping().await.is_ok();
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn ping(&self) -> Result<()> {
         self.read_clock().await
     }
 
     /// Starts a transaction that only reads, in one snapshot.
-    pub async fn look(&self, reach: Reach) -> Result<Reading> {
+    ///
+    /// ```no_run
+    /// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
+    /// use windlass::admin::Reach;
+    ///
+    /// let reading = queue.read(Reach::Everything).await?;
+    /// println!("{} tenants", reading.tenants().await?.len());
+    /// reading.end().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn read(&self, reach: Reach) -> Result<Reading> {
         let session = store::act::read(self.database(), reach.tenant()).await?;
         Ok(Reading { session, reach, dry_runs: self.dry_runs() })
     }
 }
 
 /// A caller's transaction. If it is dropped without [`Acting::commit`], it changes nothing.
+///
+/// ```no_run
+/// # async fn example(queue: &windlass::Queue, job: uuid::Uuid) -> windlass::Result<()> {
+/// use windlass::admin::{Actor, Reach};
+///
+/// let acting = queue.act(Reach::Tenant(windlass::DEFAULT_TENANT), &Actor::new("user:7")).await?;
+/// println!("{} {:?}", acting.now().await?, acting.job(job).await?.map(|job| job.status));
+/// acting.retry(job).await?;
+/// // The retry and its entry in the audit trail are durable after this.
+/// acting.commit().await?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Acting {
     pub(crate) queue: Queue,
     pub(crate) session: Session,
@@ -152,6 +206,25 @@ impl Acting {
 }
 
 /// A read transaction of a caller, in one snapshot. Payloads are redacted ([`crate::text::redact`]).
+///
+/// ```no_run
+/// # async fn example(queue: &windlass::Queue, id: uuid::Uuid) -> windlass::Result<()> {
+/// use windlass::DEFAULT_TENANT;
+/// use windlass::admin::Reach;
+/// use windlass::job::Filter;
+///
+/// let reading = queue.read(Reach::Tenant(DEFAULT_TENANT)).await?;
+/// println!("{} jobs on the first page", reading.list(&Filter::new(DEFAULT_TENANT)).await?.jobs.len());
+/// if let Some(job) = reading.job(DEFAULT_TENANT, id).await? {
+///     println!("{} {} attempts", job.status, reading.attempts(DEFAULT_TENANT, id).await?.len());
+///     let (later, _) = reading.attempts_after(DEFAULT_TENANT, id, 10, 100).await?;
+///     println!("{} after the tenth", later.len());
+/// }
+/// println!("{} definitions have jobs", reading.counts().await?.len());
+/// reading.end().await?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Reading {
     pub(crate) session: Session,
     pub(crate) reach: Reach,

@@ -38,6 +38,25 @@ const BUSY: Error = Error::Busy {
     reason: "a backfill or a dry run of the tenant is in progress, and a tenant can have one of them at a time; repeat the backfill later",
 };
 
+/// ```no_run
+/// # async fn example(acting: &windlass::admin::Acting) -> windlass::Result<()> {
+/// use windlass::schedule::NewTrigger;
+///
+/// let new = NewTrigger::event("thumbnails", "image.uploaded", "resize");
+/// let trigger = acting.create_trigger(&new).await?;
+/// let changes = serde_json::json!({ "is_enabled": false });
+/// let changes = changes.as_object().cloned().unwrap_or_default();
+/// acting.update_trigger(trigger.id, Some(trigger.generation), &changes).await?;
+/// acting.run_trigger(trigger.id, Some(serde_json::json!({ "image": 7 }))).await?;
+/// println!("{:?}", acting.trigger(trigger.id).await?.map(|found| found.generation));
+///
+/// let now = acting.now().await?;
+/// let today = now - jiff::SignedDuration::from_hours(24)..=now;
+/// println!("{} instants were missed", acting.backfill(trigger.id, today, true).await?.len());
+/// acting.delete_trigger(trigger.id, None).await?;
+/// # Ok(())
+/// # }
+/// ```
 impl Acting {
     /// Creates a trigger. A schedule without a time zone gets that of the tenant.
     pub async fn create_trigger(&self, new: &NewTrigger) -> Result<Trigger> {
@@ -193,6 +212,19 @@ impl Acting {
     }
 }
 
+/// ```no_run
+/// # async fn example(reading: &windlass::admin::Reading) -> windlass::Result<()> {
+/// use windlass::schedule::TriggerType;
+///
+/// for trigger in reading.triggers(Some(TriggerType::Schedule), None, 50, 0).await? {
+///     println!("{}: {:?}", trigger.fields.label, reading.preview(trigger.id, 3).await?);
+///     println!("{} fires", reading.fires(trigger.id, None, 20).await?.len());
+///     assert!(reading.trigger(trigger.id).await?.is_some());
+/// }
+/// println!("{:?}", reading.preview_schedule("@daily", None, 5).await?);
+/// # Ok(())
+/// # }
+/// ```
 impl Reading {
     /// One trigger, redacted; none if the tenant has no trigger with this id.
     pub async fn trigger(&self, id: Uuid) -> Result<Option<Trigger>> {

@@ -8,6 +8,18 @@ use crate::store;
 
 /// Emits in the caller's own transaction (or on a bare client): the event exists if and only if the transaction
 /// commits.
+///
+/// ```no_run
+/// # async fn example(client: &mut tokio_postgres::Client, new_id: i64) -> Result<(), Box<dyn std::error::Error>> {
+/// use windlass::events::{NewEvent, emit_in};
+///
+/// let tx = client.transaction().await?;
+/// tx.execute("insert into image (id) values ($1)", &[&new_id]).await?;
+/// emit_in(&tx, &NewEvent::new("image.uploaded").payload(&serde_json::json!({ "image": new_id }))).await?;
+/// tx.commit().await?;
+/// # Ok(())
+/// # }
+/// ```
 pub async fn emit_in<C: tokio_postgres::GenericClient + Sync>(
     client: &C,
     event: &NewEvent,

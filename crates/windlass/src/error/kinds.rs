@@ -6,6 +6,12 @@ use super::Error;
 
 impl Error {
     /// Whether the same call may succeed later, on this or another connection: a lost connection, a failover, a deadlock.
+    ///
+    /// ```
+    /// use windlass::Error;
+    ///
+    /// assert!(!Error::NoHandlers.is_transient());
+    /// ```
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
@@ -17,6 +23,13 @@ impl Error {
     }
 
     /// Whether the server canceled a statement because it took too long, or a transaction was rolled back for that reason.
+    ///
+    /// ```
+    /// use windlass::Error;
+    ///
+    /// assert!(Error::TransactionTimeout { seconds: 60 }.is_timeout());
+    /// assert!(!Error::NoHandlers.is_timeout());
+    /// ```
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         match self {

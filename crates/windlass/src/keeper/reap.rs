@@ -39,7 +39,7 @@ async fn reap_workers(database: &Database) -> Result<Round> {
     workers.sort_unstable();
     workers.dedup();
     let fences: Vec<_> = lost.iter().map(|job| job.fence).collect();
-    let (details, ends): (Vec<String>, Vec<End>) =
+    let (details, ends): (Vec<String>, Vec<AttemptEnd>) =
         lost.iter().map(|job| write(job, &policies[&job.definition_key], Outcome::Lost)).unzip();
     let settled = store::keeper::reap(database, &workers, &fences, &details).await?;
     for &position in &settled.settled {
@@ -56,7 +56,7 @@ async fn reap_pulled(database: &Database) -> Result<Round> {
         return Ok(Round::default());
     }
     let fences: Vec<_> = lost.iter().map(|(job, _)| job.fence).collect();
-    let (details, ends): (Vec<String>, Vec<End>) = lost
+    let (details, ends): (Vec<String>, Vec<AttemptEnd>) = lost
         .iter()
         .map(|(job, is_timed_out)| {
             let outcome = if *is_timed_out { Outcome::TimedOut } else { Outcome::Lost };
@@ -71,15 +71,15 @@ async fn reap_pulled(database: &Database) -> Result<Round> {
 }
 
 /// How an attempt and its job end.
-type End = (AttemptOutcome, State);
+type AttemptEnd = (AttemptOutcome, State);
 
-fn write(job: &LostJob, policies: &Policies, outcome: Outcome) -> (String, End) {
+fn write(job: &LostJob, policies: &Policies, outcome: Outcome) -> (String, AttemptEnd) {
     let (detail, outcome, next) = ending::write_lost(&job.budget, policies, outcome);
     (detail, (outcome, next))
 }
 
 /// Counted like any other end: a job that the reaper does not retry is a dead letter too.
-fn record(job: &LostJob, (outcome, next): End) {
+fn record(job: &LostJob, (outcome, next): AttemptEnd) {
     metrics::counter!("windlass_reaped_total").increment(1);
     let meters = Meters::new(&job.definition_key);
     meters.attempt(outcome);

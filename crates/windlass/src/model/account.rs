@@ -8,6 +8,15 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 /// A person with a role in a tenant.
+///
+/// ```no_run
+/// # async fn example(reading: &windlass::admin::Reading) -> windlass::Result<()> {
+/// for member in reading.members(windlass::DEFAULT_TENANT).await?.iter().filter(|member| member.is_active) {
+///     println!("{} <{}> is {}", member.name, member.email, member.role);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Member {

@@ -5,6 +5,16 @@ use uuid::Uuid;
 use super::tenant::INSTALLATION;
 
 /// The actor, as named in the audit trail.
+///
+/// ```
+/// use windlass::admin::Actor;
+///
+/// let actor = Actor::new("user:7")
+///     .role("operator")
+///     .from_address(Some("192.0.2.7".to_owned()))
+///     .request_id(Some("req-12".to_owned()));
+/// assert_eq!(actor.name, "user:7");
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Actor {
@@ -47,7 +57,16 @@ impl Actor {
 }
 
 /// The data that a transaction can see.
+///
+/// ```
+/// use windlass::DEFAULT_TENANT;
+/// use windlass::admin::Reach;
+///
+/// assert_eq!(Reach::Tenant(DEFAULT_TENANT).tenant(), Some(DEFAULT_TENANT));
+/// assert_eq!(Reach::Everything.tenant(), None);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Reach {
     /// One tenant.
     Tenant(Uuid),
@@ -56,7 +75,9 @@ pub enum Reach {
 }
 
 impl Reach {
-    pub(crate) fn tenant(self) -> Option<Uuid> {
+    /// Returns the only tenant that can be reached; none if there are several.
+    #[must_use]
+    pub fn tenant(self) -> Option<Uuid> {
         match self {
             Self::Tenant(tenant) => Some(tenant),
             Self::Everything => None,

@@ -44,6 +44,15 @@ impl Act {
 }
 
 /// A fault at one position of the audit trail.
+///
+/// ```no_run
+/// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
+/// for fault in queue.verify_audit(&[]).await? {
+///     println!("tenant {}, position {:?}: {}", fault.tenant_id, fault.position, fault.problem);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct AuditFault {
@@ -58,6 +67,16 @@ pub struct AuditFault {
 }
 
 /// The last entry of one chain. Stored outside the database it is a checkpoint: the chain must always contain it.
+///
+/// ```
+/// use windlass::DEFAULT_TENANT;
+/// use windlass::admin::AuditHead;
+///
+/// let head = AuditHead::new(DEFAULT_TENANT, 12, "ab".repeat(32), jiff::Timestamp::UNIX_EPOCH);
+/// let stored = format!("# after the release\n{}\n", head.to_line());
+/// assert_eq!(AuditHead::parse_lines(&stored)?, [head]);
+/// # Ok::<(), windlass::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AuditHead {
@@ -80,6 +99,18 @@ impl AuditHead {
 }
 
 /// One entry of the audit trail.
+///
+/// ```no_run
+/// # async fn example(reading: &windlass::admin::Reading) -> windlass::Result<()> {
+/// use windlass::admin::AuditQuery;
+///
+/// let (entries, _) = reading.audit(&AuditQuery::newest(20)).await?;
+/// for entry in entries {
+///     println!("{} {} {} {}: {}", entry.at, entry.actor, entry.action, entry.target, entry.outcome);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AuditEntry {
@@ -112,6 +143,17 @@ pub struct AuditEntry {
 }
 
 /// Selects entries of the audit trail.
+///
+/// ```
+/// use windlass::admin::{Action, AuditQuery};
+///
+/// let denied = AuditQuery::newest(50)
+///     .actor(Some("user:7".to_owned()))
+///     .action(Some(Action::JobCancel.to_string()))
+///     .outcome(Some("denied".to_owned()));
+/// let next_page = denied.clone().before(Some(4711)).target(None);
+/// assert_eq!((next_page.limit, next_page.before), (50, Some(4711)));
+/// ```
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct AuditQuery {

@@ -27,6 +27,22 @@ use crate::error::{Error, Result};
 const RAREST_DAYS: u32 = 366 * 41;
 
 /// A cron expression in a time zone.
+///
+/// ```
+/// use windlass::schedule::Schedule;
+///
+/// let schedule = Schedule::new("30 2 * * *", "Europe/Berlin")?;
+/// assert_eq!(schedule.cron().as_str(), "30 2 * * *");
+/// assert_eq!(schedule.zone().iana_name(), Some("Europe/Berlin"));
+///
+/// let from = "2026-01-01T00:00:00Z".parse()?;
+/// let first = schedule.next_after(from).ok_or("never due")?;
+/// assert_eq!(first.to_string(), "2026-01-01T01:30:00Z");
+/// let until = "2026-01-08T00:00:00Z".parse()?;
+/// assert_eq!(schedule.due_in(from, until).count(), 7);
+/// assert_eq!(schedule.preview(from, 3).len(), 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Schedule {
     cron: Cron,

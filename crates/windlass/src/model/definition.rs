@@ -25,14 +25,27 @@ pub(crate) use policies::Policies;
 /// ```
 /// use std::time::Duration;
 /// use windlass::Definition;
-/// use windlass::job::{OnLost, OnTimeout, State};
+/// use windlass::job::{Backoff, OnLost, OnTimeout, State, Unique};
+/// use windlass::redact::Redaction;
 ///
 /// let definition = Definition::new("invoice.send")
+///     .description("Sends an invoice by mail")
+///     .arg_schema(serde_json::json!({ "type": "object", "required": ["invoice"] }))
 ///     .queue("mail")
-///     .max_attempts(10)
+///     .priority(50)
 ///     .timeout(Duration::from_secs(30), OnTimeout::Retry)
-///     .on_lost(OnLost::Fail);
-/// # let _ = definition;
+///     .on_lost(OnLost::Fail)
+///     .max_attempts(10)
+///     .max_lost(3)
+///     .max_snoozes(100)
+///     .max_running(20)
+///     .start_deadline(Duration::from_secs(3600))
+///     .backoff(Backoff::fixed(Duration::from_secs(60)))
+///     .uniqueness(Unique::Forever)
+///     .retention(State::Succeeded, Duration::from_secs(86_400))
+///     .on_purge("invoice.delete")
+///     .redaction(Redaction::new().key("iban"));
+/// assert_eq!(definition.key(), "invoice.send");
 /// ```
 ///
 /// A handler declares its definition with [`Handler::definition`](crate::Handler::definition). A process that only enqueues can
@@ -78,6 +91,15 @@ pub struct Definition {
 
 impl Definition {
     /// The definition of a payload type: its key, and its JSON Schema.
+    ///
+    /// ```
+    /// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+    /// # struct Resize {}
+    /// # impl windlass::JobArgs for Resize { const KEY: &'static str = "resize"; }
+    /// use windlass::Definition;
+    ///
+    /// assert_eq!(Definition::of::<Resize>().key(), "resize");
+    /// ```
     pub fn of<A: JobArgs>() -> Self {
         Self::new(A::KEY).with_schema_of::<A>()
     }

@@ -9,6 +9,13 @@ use serde::Serialize;
 pub(crate) use judge::judge;
 
 /// The severity of a finding.
+///
+/// ```
+/// use windlass::setup::Severity;
+///
+/// assert!(Severity::Danger > Severity::Warning);
+/// assert_eq!(Severity::Fine.as_str(), "fine");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -34,6 +41,18 @@ impl Severity {
 }
 
 /// The result of one check.
+///
+/// ```no_run
+/// # async fn example(settings: &windlass::Settings) -> windlass::Result<()> {
+/// for finding in windlass::setup::examine(settings).await? {
+///     println!("{} {}: {}", finding.severity.as_str(), finding.check, finding.found);
+///     if let Some(advice) = &finding.advice {
+///         println!("  {advice}");
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Finding {

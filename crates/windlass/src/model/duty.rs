@@ -1,6 +1,13 @@
 //! The duties of the keeper.
 
 /// A duty of the keeper.
+///
+/// ```
+/// use windlass::keeper::Duty;
+///
+/// let names: Vec<&str> = Duty::ALL.iter().map(|duty| duty.as_str()).collect();
+/// assert!(names.contains(&"promote"));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Duty {

@@ -11,6 +11,21 @@ use crate::model::trigger::check_name;
 use crate::text::json::{self, JsonLimits};
 
 /// A new event.
+///
+/// ```
+/// use windlass::DEFAULT_TENANT;
+/// use windlass::events::NewEvent;
+///
+/// let event = NewEvent::new("folder.updated")
+///     .payload(&serde_json::json!({ "folder": 7 }))
+///     .tenant(DEFAULT_TENANT)
+///     .dedupe_id("folder 7 version 12")
+///     .correlation_id("request 4711")
+///     .created_by(uuid::Uuid::from_u128(7))
+///     .trace("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
+/// assert!(event.check().is_ok());
+/// assert!(NewEvent::new("").check().is_err());
+/// ```
 #[derive(Debug, Clone)]
 pub struct NewEvent {
     pub(crate) name: String,
@@ -113,6 +128,18 @@ impl NewEvent {
 }
 
 /// The result of an emit: the id of the event, and whether it already existed.
+///
+/// ```no_run
+/// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
+/// use windlass::events::NewEvent;
+///
+/// let emitted = queue.emit(&NewEvent::new("folder.updated").dedupe_id("folder 7 version 12")).await?;
+/// if emitted.is_duplicate {
+///     println!("{} was emitted before", emitted.id);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Emitted {
@@ -134,6 +161,15 @@ pub(crate) struct Pending {
 }
 
 /// Selects events of a tenant, newest first.
+///
+/// ```
+/// use windlass::events::EventFilter;
+///
+/// let failed = EventFilter::default().name("folder.updated").only_failed(true).limit(20).offset(40);
+/// assert_eq!((failed.limit, failed.offset), (20, 40));
+/// let next_page = failed.offset(0).older_than(uuid::Uuid::from_u128(7));
+/// assert!(next_page.older_than.is_some());
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct EventFilter {

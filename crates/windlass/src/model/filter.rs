@@ -25,10 +25,29 @@ const ID_SLACK: SignedDuration = SignedDuration::from_hours(24);
 ///
 /// ```
 /// use windlass::DEFAULT_TENANT;
-/// use windlass::job::{Filter, State};
+/// use windlass::job::{Filter, Source, State};
 ///
-/// let filter = Filter::new(DEFAULT_TENANT).state(State::Failed).queue("mail").tag("invoice").limit(20);
-/// # let _ = filter;
+/// let failed = Filter::new(DEFAULT_TENANT)
+///     .state(State::Failed)
+///     .definition_key("invoice.send")
+///     .queue("mail")
+///     .source(Source::Schedule)
+///     .subject("customer", "7")
+///     .tag("invoice")
+///     .correlation_id("request 4711")
+///     .created_after("2026-01-01T00:00:00Z".parse()?)
+///     .created_before("2026-02-01T00:00:00Z".parse()?)
+///     .limit(20);
+/// let last_seen = uuid::Uuid::from_u128(7);
+/// let second_page = failed.clone().older_than(last_seen);
+/// let third_page = failed.offset(40);
+/// assert!(!second_page.is_search() && !third_page.is_search());
+///
+/// let some = Filter::new(DEFAULT_TENANT).ids([last_seen]);
+/// let on_one_worker = Filter::new(DEFAULT_TENANT).held_by("host:1:2f6c");
+/// # let _ = (some, on_one_worker);
+/// assert!(Filter::new(DEFAULT_TENANT).mentions("invoice-4711").is_search());
+/// # Ok::<(), jiff::Error>(())
 /// ```
 ///
 /// All conditions must match. The list is ordered by id, newest first. A list of queued jobs that is selected only by

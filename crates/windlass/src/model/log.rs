@@ -9,6 +9,12 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 
 /// The origin of a log text.
+///
+/// ```
+/// use windlass::job::LogStream;
+///
+/// assert_eq!(LogStream::Stderr.as_str(), "stderr");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -50,6 +56,14 @@ impl LogStream {
 }
 
 /// A position in the log of a job; the default is before the first chunk. Written as `attempt.chunk`.
+///
+/// ```
+/// use windlass::job::LogPosition;
+///
+/// let position = LogPosition::new(2, 7);
+/// assert_eq!(position.to_string().parse::<LogPosition>().ok(), Some(position));
+/// assert!(LogPosition::default() < position);
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct LogPosition {
@@ -85,6 +99,18 @@ impl FromStr for LogPosition {
 }
 
 /// A piece of the log of one attempt. Without secrets and control characters; not always a complete line.
+///
+/// ```no_run
+/// # async fn example(queue: &windlass::Queue, job: uuid::Uuid) -> windlass::Result<()> {
+/// use windlass::job::{LogPosition, LogStream};
+///
+/// let page = queue.read_log(windlass::DEFAULT_TENANT, job, LogPosition::default()).await?;
+/// for chunk in page.chunks.iter().filter(|chunk| chunk.stream == LogStream::Stderr) {
+///     print!("{} {} {}", chunk.position, chunk.at, chunk.text);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct LogChunk {
@@ -104,6 +130,19 @@ fn as_text<S: serde::Serializer>(position: &LogPosition, to: S) -> Result<S::Ok,
 }
 
 /// The log after a position.
+///
+/// ```no_run
+/// # async fn example(queue: &windlass::Queue, job: uuid::Uuid) -> windlass::Result<()> {
+/// use windlass::job::LogPosition;
+///
+/// let first = queue.read_log(windlass::DEFAULT_TENANT, job, LogPosition::default()).await?;
+/// if !first.is_over {
+///     let second = queue.read_log(windlass::DEFAULT_TENANT, job, first.next).await?;
+///     println!("{} more chunks", second.chunks.len());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct LogPage {

@@ -26,6 +26,18 @@ use crate::text::hex;
 use crate::text::json::{self, JsonLimits};
 
 /// The result of an enqueue: the id of the job, and whether it already existed.
+///
+/// ```no_run
+/// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
+/// use windlass::NewJob;
+///
+/// let enqueued = queue.enqueue(NewJob::new("resize").dedupe_key("image 7")).await?;
+/// if enqueued.is_duplicate {
+///     println!("job {} is already {:?}", enqueued.id, enqueued.state);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Enqueued {
@@ -43,15 +55,37 @@ pub struct Enqueued {
 ///
 /// ```
 /// use std::time::Duration;
-/// use windlass::NewJob;
+/// use windlass::{DEFAULT_TENANT, NewJob};
+/// use windlass::job::{IfUnmet, Source, Unique};
 ///
+/// let upload = uuid::Uuid::now_v7();
 /// let job = NewJob::new("resize")
 ///     .payload(&serde_json::json!({ "image": 7, "width": 640 }))
+///     .tenant(DEFAULT_TENANT)
+///     .queue("images")
 ///     .priority(10)
 ///     .delay(Duration::from_secs(60))
+///     .dedupe_key("image 7")
+///     .unique(Unique::Active)
+///     .ordering_key("album 3")
+///     .depends_on(upload)
+///     .if_unmet(IfUnmet::Cancel)
 ///     .subject("image", "7")
-///     .tag("upload");
-/// # let _ = job;
+///     .tag("upload")
+///     .correlation_id("request 4711")
+///     .max_attempts(5);
+///
+/// let report = NewJob::new("report")
+///     .payload_json(r#"{ "month": "2026-01" }"#)
+///     .id(uuid::Uuid::now_v7())
+///     .scheduled_for("2026-02-01T00:00:00Z".parse()?)
+///     .deadline("2026-02-02T00:00:00Z".parse()?)
+///     .idempotency_key("report 2026-01")
+///     .source(Source::System, Some("billing".to_owned()))
+///     .created_by(uuid::Uuid::from_u128(7))
+///     .trace("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
+/// # let _ = (job, report);
+/// # Ok::<(), jiff::Error>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct NewJob {

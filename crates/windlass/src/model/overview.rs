@@ -10,6 +10,17 @@ use super::job::state::State;
 use super::record::Counts;
 
 /// Jobs by status, and the age of the oldest queued one.
+///
+/// ```
+/// use windlass::admin::Summary;
+/// use windlass::job::State;
+///
+/// let mut all = Summary::default();
+/// let mut mail = Summary::default();
+/// mail.queued = 7;
+/// all.merge(&mail);
+/// assert_eq!(all.of(State::Queued), 7);
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Summary {
@@ -84,6 +95,17 @@ impl Summary {
 }
 
 /// The total, and its parts.
+///
+/// ```no_run
+/// # async fn example(reading: &windlass::admin::Reading) -> windlass::Result<()> {
+/// let overview = reading.overview().await?;
+/// println!("{} queued", overview.all.queued);
+/// for (tenant, summary) in overview.busiest() {
+///     println!("{tenant}: {} running", summary.running);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Overview {

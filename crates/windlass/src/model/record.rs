@@ -19,6 +19,15 @@ use crate::model::job::state::State;
 use crate::text::redact::{PLACEHOLDER, Redaction, Rules};
 
 /// One job with its current status.
+///
+/// ```no_run
+/// # async fn example(queue: &windlass::Queue, id: uuid::Uuid) -> windlass::Result<()> {
+/// if let Some(job) = queue.job(windlass::DEFAULT_TENANT, id).await? {
+///     println!("{} is {} since {:?}: {:?}", job.definition_key, job.status, job.finished_at, job.result);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Job {
@@ -119,6 +128,15 @@ pub(crate) fn shown_key(key: &str) -> &str {
 }
 
 /// One attempt of a job.
+///
+/// ```no_run
+/// # async fn example(queue: &windlass::Queue, job: uuid::Uuid) -> windlass::Result<()> {
+/// if let Some(last) = queue.attempts(windlass::DEFAULT_TENANT, job).await?.last() {
+///     println!("attempt {} on {:?}: {}", last.attempt_no, last.worker_id, last.status);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Attempt {
@@ -161,6 +179,17 @@ pub struct Attempt {
 }
 
 /// The numbers of jobs of one tenant, queue and definition, by status.
+///
+/// ```no_run
+/// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
+/// use windlass::job::State;
+///
+/// for counts in queue.counts(None).await? {
+///     println!("{}: {} of {} failed", counts.definition_key, counts.of(State::Failed), counts.enqueued());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Counts {
@@ -231,6 +260,15 @@ impl Counts {
 }
 
 /// A live worker with a handler for a definition.
+///
+/// ```no_run
+/// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
+/// for worker in queue.workers_for("resize").await? {
+///     println!("{} on {}{}", worker.worker_id, worker.hostname, if worker.is_draining { " drains" } else { "" });
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct CapableWorker {
@@ -245,6 +283,16 @@ pub struct CapableWorker {
 }
 
 /// One page of jobs, newest first, and the cursor of the next one.
+///
+/// ```no_run
+/// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
+/// use windlass::job::Filter;
+///
+/// let page = queue.list(&Filter::new(windlass::DEFAULT_TENANT)).await?;
+/// println!("{} jobs{}", page.jobs.len(), if page.next.is_some() { " and more" } else { "" });
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Page {

@@ -15,6 +15,16 @@ pub use headline::headline;
 pub const DEAD_LETTERS_SEEN: u16 = 2000;
 
 /// The activity of one queue during one span of time.
+///
+/// ```no_run
+/// # async fn example(reading: &windlass::admin::Reading) -> windlass::Result<()> {
+/// let since = reading.now().await? - jiff::SignedDuration::from_mins(10);
+/// for span in reading.activity(since, 60).await? {
+///     println!("{} {}: {} succeeded, {} failed", span.from, span.queue, span.succeeded, span.failed);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Activity {
@@ -33,6 +43,15 @@ pub struct Activity {
 }
 
 /// A finished attempt.
+///
+/// ```no_run
+/// # async fn example(reading: &windlass::admin::Reading) -> windlass::Result<()> {
+/// for run in reading.runs(&[windlass::DEFAULT_TENANT], 50).await? {
+///     println!("{}: waited {:?} s, ran {:?} s", run.definition_key, run.waited(), run.lasted());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Run {
@@ -69,7 +88,7 @@ impl Run {
 /// A dead letter and its error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct DeadLetter {
+pub(crate) struct DeadLetter {
     /// The id of the job.
     pub job_id: Uuid,
     /// The key of its definition.

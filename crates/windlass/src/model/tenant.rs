@@ -11,6 +11,15 @@ pub const DEFAULT_TENANT: Uuid = Uuid::from_u128(0x0000_0000_0000_7000_8000_0000
 pub const INSTALLATION: Uuid = Uuid::nil();
 
 /// A tenant as operators see it.
+///
+/// ```no_run
+/// # async fn example(reading: &windlass::admin::Reading) -> windlass::Result<()> {
+/// for tenant in reading.tenants().await? {
+///     println!("{} ({}): weight {}, {}", tenant.name, tenant.slug, tenant.weight, tenant.status);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Tenant {

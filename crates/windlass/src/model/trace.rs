@@ -5,6 +5,17 @@
 use uuid::Uuid;
 
 /// The trace of a job, and the parent span.
+///
+/// ```
+/// use windlass::job::Trace;
+///
+/// let job = uuid::Uuid::from_u128(7);
+/// let trace = Trace::of(job, Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"));
+/// assert_eq!(trace.id(), "4bf92f3577b34da6a3ce929d0e0e4736");
+/// assert_eq!(trace.parent_span().as_deref(), Some("00f067aa0ba902b7"));
+/// assert_ne!(trace.attempt_span(1), trace.job_span());
+/// assert_eq!(trace.traceparent(1), format!("00-{}-{}-01", trace.id(), trace.attempt_span(1)));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trace {
     job: Uuid,

@@ -25,8 +25,15 @@ pub(crate) const SCHEDULE_ROOTS: [&str; 3] = ["schedule", "trigger", "tenant_id"
 pub(crate) const EVENT_ROOTS: [&str; 4] = ["event", "meta", "trigger", "tenant_id"];
 
 /// What fires a trigger.
+///
+/// ```
+/// use windlass::schedule::{NewTrigger, TriggerType};
+///
+/// assert_eq!(NewTrigger::schedule("import", "@hourly", "import").trigger_type, TriggerType::Schedule);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum TriggerType {
     /// An event with a matching name.
     Event,
@@ -35,6 +42,14 @@ pub enum TriggerType {
 }
 
 /// What happens to instants that passed while no keeper was running.
+///
+/// ```
+/// use windlass::schedule::{Misfire, NewTrigger};
+///
+/// // Every missed hour is computed, at most 24 of them.
+/// let hourly = NewTrigger::schedule("usage", "@hourly", "usage").misfire(Misfire::FireAll).misfire_max(24);
+/// assert_eq!(hourly.misfire, Misfire::FireAll);
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -49,6 +64,13 @@ pub enum Misfire {
 }
 
 /// What happens if the previous job of the trigger has not ended.
+///
+/// ```
+/// use windlass::schedule::{NewTrigger, Overlap};
+///
+/// let import = NewTrigger::schedule("import", "*/5 * * * *", "import").overlap(Overlap::Skip);
+/// assert_eq!(import.overlap, Overlap::Skip);
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -65,6 +87,32 @@ pub enum Overlap {
 }
 
 /// A new trigger, or the fields of an existing one. The names are those of the HTTP API.
+///
+/// ```
+/// use windlass::schedule::{Misfire, NewTrigger, Overlap};
+///
+/// let nightly = NewTrigger::schedule("nightly cleanup", "30 2 * * *", "cleanup")
+///     .timezone("Europe/Berlin")
+///     .misfire(Misfire::FireAll)
+///     .misfire_max(7)
+///     .misfire_window_seconds(7 * 86_400)
+///     .misfire_grace_seconds(60)
+///     .overlap(Overlap::Skip)
+///     .jitter_seconds(30)
+///     .starts_at("2026-01-01T00:00:00Z".parse()?)
+///     .ends_at("2027-01-01T00:00:00Z".parse()?)
+///     .created_by(uuid::Uuid::from_u128(7));
+/// assert_eq!(nightly.cron_expr.as_deref(), Some("30 2 * * *"));
+///
+/// let thumbnails = NewTrigger::event("thumbnails", "image.*", "resize")
+///     .conditions(serde_json::json!({ "kind": "photo" }))
+///     .payload_template(serde_json::json!({ "image": "{{ event.image }}" }))
+///     .dedupe_window_seconds(0);
+/// let copy = thumbnails.label("copy").event_name("image.uploaded").definition_key("resize.small").is_enabled(false);
+/// assert!(!copy.is_enabled);
+/// assert_eq!(nightly.cron_expr("@daily").cron_expr.as_deref(), Some("@daily"));
+/// # Ok::<(), jiff::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -204,6 +252,15 @@ fn one_minute() -> u32 {
 }
 
 /// A stored trigger.
+///
+/// ```no_run
+/// # async fn example(queue: &windlass::Queue, id: uuid::Uuid) -> windlass::Result<()> {
+/// if let Some(trigger) = queue.trigger(windlass::DEFAULT_TENANT, id).await? {
+///     println!("{} is next due at {:?}", trigger.fields.label, trigger.next_due_at);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Trigger {

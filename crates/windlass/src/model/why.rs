@@ -7,6 +7,14 @@ use uuid::Uuid;
 use crate::model::job::state::State;
 
 /// Why a job is not running: the main reason, and all reasons.
+///
+/// ```no_run
+/// # async fn example(reading: &windlass::admin::Reading, job: uuid::Uuid) -> windlass::Result<()> {
+/// let why = reading.why(job).await?;
+/// println!("{}: {} {}", why.status, why.reason.message, why.reason.remedy);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Why {
@@ -19,6 +27,12 @@ pub struct Why {
 }
 
 /// One reason why a job is not running, or that nothing prevents it.
+///
+/// ```
+/// use windlass::job::Reason;
+///
+/// assert!(Reason::CODES.contains(&"queue_paused"));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Reason {

@@ -8,7 +8,19 @@ use uuid::Uuid;
 use crate::store::pull::Dealt;
 
 /// The result of a call with a fence.
+///
+/// ```
+/// use windlass::job::State;
+/// use windlass::pull::Held;
+///
+/// fn report(ended: Held<State>) -> String {
+///     ended.value().map_or("another worker runs it".to_owned(), |state| format!("the job is {state}"))
+/// }
+/// assert_eq!(report(Held::Held(State::Succeeded)), "the job is succeeded");
+/// assert_eq!(report(Held::LeaseLost), "another worker runs it");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Held<T> {
     /// The lease is held, and this is the result.
     Held(T),
@@ -16,7 +28,28 @@ pub enum Held<T> {
     LeaseLost,
 }
 
+impl<T> Held<T> {
+    /// Returns the result; none if the lease was lost.
+    pub fn value(self) -> Option<T> {
+        match self {
+            Self::Held(value) => Some(value),
+            Self::LeaseLost => None,
+        }
+    }
+}
+
 /// A job that was assigned to a pull worker.
+///
+/// ```no_run
+/// # async fn example(pull: &windlass::pull::Pull, caller: &windlass::pull::Puller) -> windlass::Result<()> {
+/// use windlass::pull::Claim;
+///
+/// for job in pull.claim(caller, Claim::new(["resize"])).await? {
+///     println!("{} {}, attempt {}, until {}", job.id, job.payload, job.attempt, job.deadline);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct PulledJob {
@@ -68,6 +101,19 @@ pub struct PulledJob {
 }
 
 /// The result of a successful heartbeat.
+///
+/// ```no_run
+/// # async fn example(pull: &windlass::pull::Pull, caller: &windlass::pull::Puller, job: &windlass::pull::PulledJob) -> windlass::Result<()> {
+/// use windlass::pull::{Heartbeat, Held};
+///
+/// match pull.heartbeat(caller, job.id, &job.fence, &Heartbeat::default()).await? {
+///     Held::Held(reply) if reply.cancel_requested => println!("stop, and release the job"),
+///     Held::Held(reply) => println!("held until {}", reply.lease_expires_at),
+///     _ => println!("stop: another worker runs it"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct HeartbeatReply {
@@ -80,6 +126,18 @@ pub struct HeartbeatReply {
 }
 
 /// The registration of a pull worker.
+///
+/// ```no_run
+/// # async fn example(pull: &windlass::pull::Pull, caller: &windlass::pull::Puller) -> windlass::Result<()> {
+/// use windlass::pull::WorkerInfo;
+///
+/// let registered = pull.register(caller, &WorkerInfo::default()).await?;
+/// if registered.is_draining {
+///     println!("{} must not claim jobs", registered.worker_id);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Registered {

@@ -17,8 +17,8 @@ const MAX_OF_INSTALLATION: usize = 100_000;
 #[derive(Debug, Clone, Default)]
 pub(super) struct KnownWorkers(Arc<Mutex<ByTenant>>);
 
-type ByTenant = HashMap<Option<Uuid>, HashMap<String, Slot>>;
-type Slot = Arc<tokio::sync::Mutex<Option<KnownWorker>>>;
+type ByTenant = HashMap<Option<Uuid>, HashMap<String, WorkerSlot>>;
+type WorkerSlot = Arc<tokio::sync::Mutex<Option<KnownWorker>>>;
 
 #[derive(Debug)]
 pub(super) struct KnownWorker {
@@ -33,7 +33,7 @@ pub(super) struct WorkerEntry {
     all: KnownWorkers,
     tenant: Option<Uuid>,
     name: String,
-    slot: Slot,
+    slot: WorkerSlot,
     worker: OwnedMutexGuard<Option<KnownWorker>>,
 }
 
@@ -54,7 +54,7 @@ impl KnownWorkers {
 
     /// Removes workers whose rows no longer exist.
     pub(super) fn forget(&self, gone: &[i32]) {
-        let is_gone = |slot: &Slot| {
+        let is_gone = |slot: &WorkerSlot| {
             // A worker that is being registered is not gone.
             let known = slot.try_lock().ok();
             known.is_some_and(|known| known.as_ref().is_some_and(|known| gone.contains(&known.number)))

@@ -14,6 +14,22 @@ use crate::telemetry;
 
 /// The jobs of a claim. Dropping them releases them, so that a job whose caller has disconnected runs elsewhere at once;
 /// [`PulledJobs::deliver`] and the iterator hand them over.
+///
+/// ```no_run
+/// # async fn example(pull: &windlass::pull::Pull, caller: &windlass::pull::Puller, is_connected: bool) -> windlass::Result<()> {
+/// use windlass::pull::Claim;
+///
+/// let jobs = pull.claim(caller, Claim::new(["resize"]).limit(10)).await?;
+/// if is_connected {
+///     for job in jobs.deliver() {
+///         println!("{}", job.id);
+///     }
+/// } else {
+///     jobs.release().await;
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "dropping the jobs releases them"]
 pub struct PulledJobs {

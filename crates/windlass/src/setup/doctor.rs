@@ -23,6 +23,17 @@ const ECHO_WITHIN: Duration = Duration::from_secs(3);
 const PLAIN_NAMES: &str = "set search_path = pg_catalog, pg_temp; set quote_all_identifiers = off";
 
 /// Examines the database of the settings, over its direct URL.
+///
+/// ```no_run
+/// # async fn example() -> windlass::Result<()> {
+/// use windlass::Settings;
+/// use windlass::setup::{Severity, examine};
+///
+/// let findings = examine(&Settings::new("postgresql://localhost/app")?).await?;
+/// let is_healthy = findings.iter().all(|finding| finding.severity == Severity::Fine);
+/// # Ok(())
+/// # }
+/// ```
 pub async fn examine(settings: &Settings) -> Result<Vec<Finding>> {
     look(settings).await.map_err(|error| error.needing("windlass_operator"))
 }

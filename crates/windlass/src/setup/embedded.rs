@@ -34,6 +34,16 @@ pub use server::Postgres;
 pub const SOURCE_VARIABLE: &str = "WINDLASS_POSTGRES_SOURCE";
 
 /// Which Postgres to start, and on which data.
+///
+/// ```
+/// use windlass::setup::embedded::{Options, ServerSource};
+///
+/// let options = Options::new("/var/tmp/my-queue")?
+///     .source(ServerSource::System)
+///     .settings(vec![("shared_buffers".to_owned(), "256MB".to_owned())]);
+/// assert_eq!(options.source, ServerSource::System);
+/// # Ok::<(), windlass::setup::embedded::EmbeddedError>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
@@ -77,6 +87,16 @@ impl Options {
 }
 
 /// The source of the server's programs.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), windlass::setup::embedded::EmbeddedError> {
+/// use windlass::setup::embedded::ServerSource;
+///
+/// let source: ServerSource = "17".parse()?;
+/// println!("Postgres {} in {}", source.major_version().await?, source.bin_dir().await?.display());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServerSource {

@@ -64,6 +64,14 @@ const STEP: &str = "begin; set local search_path = pg_catalog, pg_temp; set loca
 const AS_OWNER: &str = "set role windlass_owner";
 
 /// What a migration run did.
+///
+/// ```no_run
+/// # async fn example(settings: &windlass::Settings) -> windlass::Result<()> {
+/// let migrated = windlass::migrate(settings).await?;
+/// println!("{} migrations, {} repairs", migrated.applied.len(), migrated.repaired.len());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Migrated {

@@ -33,12 +33,17 @@ pub(crate) use asking::Rows;
 /// Where the database is, and how this process uses it.
 ///
 /// ```
+/// use std::time::Duration;
 /// use windlass::Settings;
 ///
 /// // A pooler in transaction mode for statements, the server itself for LISTEN and migrations.
 /// let settings = Settings::new("postgresql://app@pooler:6432/app")?
 ///     .direct_url("postgresql://app@db:5432/app")?
-///     .connections(20);
+///     .pooled()
+///     .connections(20)
+///     .statement_timeout(Duration::from_secs(5));
+/// // Where nothing but the pooler can be reached, jobs are found by polling.
+/// let settings = settings.without_listen();
 /// # let _ = settings;
 /// # Ok::<(), windlass::Error>(())
 /// ```

@@ -60,19 +60,19 @@ static HEARTBEAT: Statement = Statement {
 
 /// The result of a successful heartbeat.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Heartbeat {
+pub(crate) struct WorkerHeartbeat {
     pub(crate) is_draining: bool,
     pub(crate) canceled: Vec<(Uuid, Uuid)>,
 }
 
 /// Renews the lease. `None` means that the lease has expired and the worker must register again.
-pub(crate) async fn heartbeat(db: &Database, worker: i32, running: i32) -> Result<Option<Heartbeat>> {
+pub(crate) async fn heartbeat(db: &Database, worker: i32, running: i32) -> Result<Option<WorkerHeartbeat>> {
     let rows = db.query(&HEARTBEAT, &[&worker, &running]).await?;
     Ok(rows.first().map(|row| {
         let tenants: Option<Vec<Uuid>> = row.get(1);
         let jobs: Option<Vec<Uuid>> = row.get(2);
         let canceled = tenants.unwrap_or_default().into_iter().zip(jobs.unwrap_or_default()).collect();
-        Heartbeat { is_draining: row.get(0), canceled }
+        WorkerHeartbeat { is_draining: row.get(0), canceled }
     }))
 }
 

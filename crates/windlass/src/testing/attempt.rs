@@ -21,30 +21,67 @@ use crate::worker::trial::{Tried, run_once};
 /// # Panics
 ///
 /// If the handler's definition is invalid.
-pub async fn run<H: Handler>(handler: &H, args: H::Args) -> Ran {
+///
+/// ```
+/// # use windlass::{Context, Done, Failure, Handler, JobArgs};
+/// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+/// # struct Resize { width: u32 }
+/// # impl JobArgs for Resize { const KEY: &'static str = "resize"; }
+/// # struct Resizer;
+/// # impl Handler for Resizer {
+/// #     type Args = Resize;
+/// #     async fn run(&self, job: &Context, args: Resize) -> Result<Done, Failure> {
+/// #         job.progress(50.0, "decoded");
+/// #         job.log(&format!("width {}", args.width));
+/// #         if job.is_stopped() || args.width == 0 { return Err(Failure::retry("no width")); }
+/// #         Ok(Done::new().result(&args.width).then(Resize { width: args.width / 2 }))
+/// #     }
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let ran = windlass::testing::run(&Resizer, Resize { width: 640 }).await;
+/// assert_eq!(ran.state(), windlass::job::State::Succeeded);
+/// # }
+/// ```
+pub async fn run<H: Handler>(handler: &H, args: H::Args) -> AttemptResult {
     TestAttempt::new(args).run(handler).await
 }
 
 /// One attempt of a job, to be run without a database.
 ///
 /// ```
-/// # use windlass::{Context, Definition, Done, Failure, Handler, JobArgs};
+/// # use windlass::{Context, Done, Failure, Handler, JobArgs};
 /// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-/// # struct Fetch {}
-/// # impl JobArgs for Fetch { const KEY: &'static str = "fetch"; }
-/// # struct Fetcher;
-/// # impl Handler for Fetcher {
-/// #     type Args = Fetch;
-/// #     async fn run(&self, _: &Context, _: Fetch) -> Result<Done, Failure> { Err(Failure::retry("timed out")) }
+/// # struct Resize { width: u32 }
+/// # impl JobArgs for Resize { const KEY: &'static str = "resize"; }
+/// # struct Resizer;
+/// # impl Handler for Resizer {
+/// #     type Args = Resize;
+/// #     async fn run(&self, job: &Context, args: Resize) -> Result<Done, Failure> {
+/// #         job.progress(50.0, "decoded");
+/// #         job.log(&format!("width {}", args.width));
+/// #         if job.is_stopped() || args.width == 0 { return Err(Failure::retry("no width")); }
+/// #         Ok(Done::new().result(&args.width).then(Resize { width: args.width / 2 }))
+/// #     }
 /// # }
-/// use windlass::job::State;
-/// use windlass::testing::TestAttempt;
-///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
+/// use windlass::job::{AttemptOutcome, State};
+/// use windlass::testing::TestAttempt;
+///
 /// // The third failure of three is the last one.
-/// let last = TestAttempt::new(Fetch {}).failures(2).max_attempts(3).run(&Fetcher).await;
+/// let last = TestAttempt::new(Resize { width: 0 }).failures(2).max_attempts(3).run(&Resizer).await;
 /// assert_eq!(last.state(), State::DeadLetter);
+///
+/// let canceled = TestAttempt::new(Resize { width: 640 })
+///     .attempt(4)
+///     .tenant(windlass::DEFAULT_TENANT)
+///     .subject("image", "7")
+///     .tag("upload")
+///     .canceled()
+///     .run(&Resizer)
+///     .await;
+/// assert_eq!(canceled.outcome(), AttemptOutcome::Canceled);
 /// # }
 /// ```
 #[derive(Debug)]
@@ -128,7 +165,7 @@ impl<A: JobArgs> TestAttempt<A> {
     /// # Panics
     ///
     /// If the payload cannot be stored, or the handler's definition is invalid.
-    pub async fn run<H: Handler<Args = A>>(self, handler: &H) -> Ran {
+    pub async fn run<H: Handler<Args = A>>(self, handler: &H) -> AttemptResult {
         let job = self.args.job();
         let payload =
             job.payload_text().unwrap_or_else(|error| panic!("the payload cannot be enqueued: {error}"));
@@ -154,7 +191,7 @@ impl<A: JobArgs> TestAttempt<A> {
             extra: self.extra,
         };
         let tried = run_once(handler, claimed, self.is_canceled).await;
-        Ran(tried.unwrap_or_else(|error| panic!("the handler cannot be run: {error}")))
+        AttemptResult(tried.unwrap_or_else(|error| panic!("the handler cannot be run: {error}")))
     }
 }
 
@@ -162,9 +199,44 @@ impl<A: JobArgs> TestAttempt<A> {
 const DEFAULT_MAX_ATTEMPTS: i16 = 3;
 
 /// The outcome of one attempt, and what would happen to its job.
-pub struct Ran(Tried);
+///
+/// ```
+/// # use windlass::{Context, Done, Failure, Handler, JobArgs};
+/// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+/// # struct Resize { width: u32 }
+/// # impl JobArgs for Resize { const KEY: &'static str = "resize"; }
+/// # struct Resizer;
+/// # impl Handler for Resizer {
+/// #     type Args = Resize;
+/// #     async fn run(&self, job: &Context, args: Resize) -> Result<Done, Failure> {
+/// #         job.progress(50.0, "decoded");
+/// #         job.log(&format!("width {}", args.width));
+/// #         if job.is_stopped() || args.width == 0 { return Err(Failure::retry("no width")); }
+/// #         Ok(Done::new().result(&args.width).then(Resize { width: args.width / 2 }))
+/// #     }
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use windlass::job::{AttemptOutcome, State};
+/// use windlass::testing;
+///
+/// let good = testing::run(&Resizer, Resize { width: 640 }).await;
+/// assert_eq!((good.outcome(), good.state()), (AttemptOutcome::Succeeded, State::Succeeded));
+/// assert_eq!(good.result::<u32>(), Some(640));
+/// assert_eq!(good.artifact::<String>(), None);
+/// assert_eq!(good.progress(), Some((50.0, "decoded")));
+/// assert_eq!(good.log(), ["width 640"]);
+/// assert_eq!(good.next().len(), 1);
+/// assert_eq!(good.next_of::<Resize>()[0].width, 320);
+///
+/// let bad = testing::run(&Resizer, Resize { width: 0 }).await;
+/// assert_eq!(bad.error(), Some("no width"));
+/// assert!(bad.delay().is_some());
+/// # }
+/// ```
+pub struct AttemptResult(Tried);
 
-impl Ran {
+impl AttemptResult {
     /// Returns how the attempt ended.
     pub fn outcome(&self) -> AttemptOutcome {
         self.0.settlement.attempt_outcome
@@ -222,9 +294,9 @@ impl Ran {
     }
 }
 
-impl std::fmt::Debug for Ran {
+impl std::fmt::Debug for AttemptResult {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ran")
+        f.debug_struct("AttemptResult")
             .field("outcome", &self.outcome())
             .field("state", &self.state())
             .field("error", &self.error())

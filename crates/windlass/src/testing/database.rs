@@ -19,11 +19,47 @@ use crate::telemetry::Transition;
 use crate::worker::{Worker, WorkerBuilder};
 
 /// Creates a migrated database on the server of `DATABASE_URL`, or on an embedded Postgres, and connects to it.
+///
+/// ```no_run
+/// # async fn example() -> windlass::Result<()> {
+/// let database = windlass::testing::database().await?;
+/// database.queue().define(&windlass::Definition::new("resize")).await?;
+/// # Ok(())
+/// # }
+/// ```
 pub async fn database() -> Result<TestDatabase> {
     TestDatabase::create_on(&server_url().await?).await
 }
 
 /// A migrated database that is dropped with this value.
+///
+/// ```no_run
+/// # use windlass::{Context, Done, Failure, Handler, JobArgs};
+/// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+/// # struct Resize { width: u32 }
+/// # impl JobArgs for Resize { const KEY: &'static str = "resize"; }
+/// # struct Resizer;
+/// # impl Handler for Resizer {
+/// #     type Args = Resize;
+/// #     async fn run(&self, _: &Context, _: Resize) -> Result<Done, Failure> { Ok(Done::new()) }
+/// # }
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// use windlass::JobArgs;
+/// use windlass::testing::TestDatabase;
+///
+/// let database = TestDatabase::create_on("postgresql://localhost/postgres").await?;
+/// let client = database.client().await?;
+/// println!("{} at {}", client.query_one("select current_database()", &[]).await?.get::<_, &str>(0), database.url());
+///
+/// database.queue().define(&windlass::Definition::of::<Resize>()).await?;
+/// database.queue().enqueue(Resize { width: 640 }.job().delay(Duration::from_secs(60))).await?;
+/// database.advance(Duration::from_secs(60)).await?;
+/// let ended = database.drain(|worker| worker.handler(Resizer)).await?;
+/// assert_eq!(ended.len(), 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct TestDatabase {
     queue: Queue,
@@ -32,6 +68,25 @@ pub struct TestDatabase {
 }
 
 /// A job that [`TestDatabase::drain`] ran to an end of its attempt.
+///
+/// ```no_run
+/// # use windlass::{Context, Done, Failure, Handler, JobArgs};
+/// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+/// # struct Resize { width: u32 }
+/// # impl JobArgs for Resize { const KEY: &'static str = "resize"; }
+/// # struct Resizer;
+/// # impl Handler for Resizer {
+/// #     type Args = Resize;
+/// #     async fn run(&self, _: &Context, _: Resize) -> Result<Done, Failure> { Ok(Done::new()) }
+/// # }
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let database = windlass::testing::database().await?;
+/// for job in database.drain(|worker| worker.handler(Resizer)).await? {
+///     println!("attempt {} of {}: {}", job.attempt, job.definition_key, job.state);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct DrainedJob {
@@ -139,6 +194,16 @@ async fn collect(moves: &mut broadcast::Receiver<Transition>, ran: &mut Vec<Drai
 }
 
 /// A connection to a [`TestDatabase`]; it closes when it is dropped.
+///
+/// ```no_run
+/// # async fn example(database: &windlass::testing::TestDatabase) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut client = database.client().await?;
+/// let tx = client.transaction().await?;
+/// windlass::enqueue_in(&tx, &windlass::NewJob::new("resize")).await?;
+/// // Dropping the transaction rolls it back.
+/// # Ok(())
+/// # }
+/// ```
 pub struct TestClient(Connection);
 
 impl std::ops::Deref for TestClient {

@@ -9,6 +9,27 @@ use crate::model::new_job::JobArgs;
 use crate::store;
 
 /// A job that has not ended, with its payload.
+///
+/// ```no_run
+/// # use windlass::{Context, Done, Failure, Handler, JobArgs};
+/// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+/// # struct Resize { width: u32 }
+/// # impl JobArgs for Resize { const KEY: &'static str = "resize"; }
+/// # struct Resizer;
+/// # impl Handler for Resizer {
+/// #     type Args = Resize;
+/// #     async fn run(&self, _: &Context, _: Resize) -> Result<Done, Failure> { Ok(Done::new()) }
+/// # }
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use windlass::testing::{self, Unfinished};
+///
+/// let database = testing::database().await?;
+/// let client = database.client().await?;
+/// let jobs: Vec<Unfinished<Resize>> = testing::enqueued(&*client).await?;
+/// println!("{:?}", jobs.iter().map(|job| (job.args.width, job.priority)).collect::<Vec<_>>());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Unfinished<A> {
@@ -36,6 +57,26 @@ pub struct Unfinished<A> {
 ///
 /// With a transaction, it also returns jobs that the transaction has enqueued and not committed. The connection must be
 /// allowed to read jobs; that of [`TestDatabase::client`](super::TestDatabase::client) is.
+///
+/// ```no_run
+/// # use windlass::{Context, Done, Failure, Handler, JobArgs};
+/// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+/// # struct Resize { width: u32 }
+/// # impl JobArgs for Resize { const KEY: &'static str = "resize"; }
+/// # struct Resizer;
+/// # impl Handler for Resizer {
+/// #     type Args = Resize;
+/// #     async fn run(&self, _: &Context, _: Resize) -> Result<Done, Failure> { Ok(Done::new()) }
+/// # }
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use windlass::testing;
+///
+/// let database = testing::database().await?;
+/// let client = database.client().await?;
+/// assert!(testing::enqueued::<Resize, _>(&*client).await?.is_empty());
+/// # Ok(())
+/// # }
+/// ```
 pub async fn enqueued<A, C>(client: &C) -> Result<Vec<Unfinished<A>>>
 where
     A: JobArgs,
@@ -67,6 +108,27 @@ where
 /// # Panics
 ///
 /// If there is none; the message shows the payloads of the definition.
+///
+/// ```no_run
+/// # use windlass::{Context, Done, Failure, Handler, JobArgs};
+/// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+/// # struct Resize { width: u32 }
+/// # impl JobArgs for Resize { const KEY: &'static str = "resize"; }
+/// # struct Resizer;
+/// # impl Handler for Resizer {
+/// #     type Args = Resize;
+/// #     async fn run(&self, _: &Context, _: Resize) -> Result<Done, Failure> { Ok(Done::new()) }
+/// # }
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use windlass::testing;
+///
+/// let database = testing::database().await?;
+/// let client = database.client().await?;
+/// let job = testing::assert_enqueued(&*client, |resize: &Resize| resize.width == 640).await;
+/// assert_eq!(job.queue, "default");
+/// # Ok(())
+/// # }
+/// ```
 #[track_caller]
 pub fn assert_enqueued<A, C>(
     client: &C,
@@ -93,6 +155,26 @@ where
 /// # Panics
 ///
 /// If there is one.
+///
+/// ```no_run
+/// # use windlass::{Context, Done, Failure, Handler, JobArgs};
+/// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+/// # struct Resize { width: u32 }
+/// # impl JobArgs for Resize { const KEY: &'static str = "resize"; }
+/// # struct Resizer;
+/// # impl Handler for Resizer {
+/// #     type Args = Resize;
+/// #     async fn run(&self, _: &Context, _: Resize) -> Result<Done, Failure> { Ok(Done::new()) }
+/// # }
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use windlass::testing;
+///
+/// let database = testing::database().await?;
+/// let client = database.client().await?;
+/// testing::assert_not_enqueued(&*client, |resize: &Resize| resize.width == 0).await;
+/// # Ok(())
+/// # }
+/// ```
 #[track_caller]
 pub fn assert_not_enqueued<A, C>(
     client: &C,

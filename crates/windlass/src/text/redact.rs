@@ -74,6 +74,31 @@ pub fn secrets_in(value: &Value) -> Vec<String> {
 }
 
 /// Removes known secrets. Cheap to clone.
+///
+/// ```
+/// use windlass::redact::{PLACEHOLDER, Redactor};
+///
+/// let redactor = Redactor::new(["hunter2-hunter2"], [r"card-\d+"])?;
+/// assert_eq!(redactor.text("paid with card-4711"), format!("paid with {PLACEHOLDER}"));
+/// assert!(redactor.finds_in("hunter2-hunter2") && !redactor.is_empty());
+/// let shown = redactor.json(&serde_json::json!({ "card": "card-4711" }));
+/// assert_eq!(shown, serde_json::json!({ "card": PLACEHOLDER }));
+/// assert_eq!(redactor.json_text(r#"{"n":1.0}"#), r#"{"n":1.0}"#);
+///
+/// // The secrets of one job in addition, and those of another definition.
+/// let of_job = redactor.with_values(["secret-of-the-job"]);
+/// let both = of_job.and(&Redactor::new(["another-secret"], Vec::<&str>::new())?);
+/// assert!(both.finds_in("another-secret") && !both.values_only().finds_in("card-4711"));
+///
+/// // Output that arrives in pieces.
+/// let mut clean = String::new();
+/// let mut stream = both.stream();
+/// stream.push(b"secret-of-", &mut clean);
+/// stream.push(b"the-job\n", &mut clean);
+/// stream.finish(&mut clean);
+/// assert_eq!(clean, format!("{PLACEHOLDER}\n"));
+/// # Ok::<(), windlass::Error>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct Redactor {
     values: Values,

@@ -23,11 +23,11 @@ mod tail;
 
 use std::sync::Arc;
 
-pub use shim::run_shim_if_asked;
+pub use shim::run_shim_if_requested;
 pub use spec::CommandSpec;
 
 use super::context::Context;
-use super::handler::{AnyHandler, Run};
+use super::handler::{AnyHandler, RunFuture};
 use crate::error::{Error, Result};
 use crate::model::definition::Definition;
 use pool::Pool;
@@ -64,7 +64,7 @@ impl AnyHandler for Command {
         true
     }
 
-    fn run(&self, jobs: Vec<Context>) -> Run<'_> {
+    fn run(&self, jobs: Vec<Context>) -> RunFuture<'_> {
         Box::pin(async move {
             let mut finishes = Vec::with_capacity(jobs.len());
             for job in &jobs {

@@ -58,7 +58,21 @@ pub struct Context {
 }
 
 /// What [`Context::complete_in`] returns.
+///
+/// ```
+/// use windlass::worker::Completion;
+/// use windlass::{Done, Failure};
+///
+/// fn end(completion: Completion) -> Result<Done, Failure> {
+///     match completion {
+///         Completion::Ready(done) => Ok(done),
+///         _ => Err(Failure::retry("the lease was lost")),
+///     }
+/// }
+/// assert!(end(Completion::LeaseLost).is_err());
+/// ```
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Completion {
     /// Commit the transaction, then return this from the handler.
     Ready(Done),
@@ -66,6 +80,29 @@ pub enum Completion {
     LeaseLost,
 }
 
+/// ```
+/// use windlass::{Context, Done, Failure};
+///
+/// /// A handler that calls a service for a job, and passes on what identifies the job there.
+/// async fn call(job: &Context, service: &str) -> Result<Done, Failure> {
+///     job.log(&format!("{} of tenant {}", job.definition_key(), job.tenant_id()));
+///     job.log(&format!("attempt {}, {} of {} failures", job.attempt(), job.failures(), job.max_attempts()));
+///     job.log(&format!("about {:?}, tagged {:?}, from {:?}", job.subject(), job.tags(), job.source_ref()));
+///     job.log(&format!("enqueued by {:?} or job {:?}", job.created_by(), job.parent_id()));
+///     job.log(&format!("{} bytes until {:?}", job.payload().len(), job.deadline()));
+///     let headers = [
+///         ("traceparent", job.traceparent()),
+///         ("x-request-id", job.correlation_id().or(job.trace()).unwrap_or_default().to_owned()),
+///         ("x-fence", job.fence().encode()),
+///     ];
+///     let request = post(service, headers, job.remaining());
+///     match job.cancellation().run_until_cancelled(request).await {
+///         Some(result) => result.map(|()| Done::new()),
+///         None => Err(Failure::retry("stopped")),
+///     }
+/// }
+/// # async fn post(_: &str, _: [(&str, String); 3], _: std::time::Duration) -> Result<(), Failure> { Ok(()) }
+/// ```
 impl Context {
     /// Returns the id of the job.
     pub fn job_id(&self) -> Uuid {

@@ -15,6 +15,19 @@ use crate::error::{Error, Result};
 pub(crate) use table::{ConfigText, Item, Table};
 
 /// A worker's configuration, read and validated completely.
+///
+/// ```
+/// use windlass::worker::WorkerFile;
+///
+/// let text = "[worker]\nconcurrency = 4\n\n[commands.resize]\nargv = [\"/usr/bin/convert\", \"{payload.path}\"]\n";
+/// assert!(WorkerFile::is_one(text));
+/// let file = WorkerFile::parse("worker.toml", text)?;
+/// assert_eq!((file.concurrency, file.keys()), (Some(4), vec!["resize"]));
+/// // An error names the file, the line and the key.
+/// assert!(WorkerFile::parse("worker.toml", "[worker]\ncolour = 4\n").is_err());
+/// assert!(WorkerFile::read("/no/such/file".as_ref()).is_err());
+/// # Ok::<(), windlass::Error>(())
+/// ```
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct WorkerFile {

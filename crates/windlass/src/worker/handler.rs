@@ -113,7 +113,7 @@ pub trait BatchHandler: Send + Sync + 'static {
     }
 }
 
-pub(crate) type Run<'a> = Pin<Box<dyn Future<Output = Vec<RunResult>> + Send + 'a>>;
+pub(crate) type RunFuture<'a> = Pin<Box<dyn Future<Output = Vec<RunResult>> + Send + 'a>>;
 
 /// A handler of either kind, with its types erased.
 pub(crate) trait AnyHandler: Send + Sync {
@@ -124,7 +124,7 @@ pub(crate) trait AnyHandler: Send + Sync {
         false
     }
     /// Returns one result per job, in order.
-    fn run(&self, jobs: Vec<Context>) -> Run<'_>;
+    fn run(&self, jobs: Vec<Context>) -> RunFuture<'_>;
 }
 
 pub(crate) struct One<H>(pub(crate) H);
@@ -139,7 +139,7 @@ impl<H: Handler> AnyHandler for One<H> {
         1
     }
 
-    fn run(&self, jobs: Vec<Context>) -> Run<'_> {
+    fn run(&self, jobs: Vec<Context>) -> RunFuture<'_> {
         Box::pin(run_each(&self.0, jobs))
     }
 }
@@ -165,7 +165,7 @@ impl<H: BatchHandler> AnyHandler for Many<H> {
         H::BATCH.max(1)
     }
 
-    fn run(&self, jobs: Vec<Context>) -> Run<'_> {
+    fn run(&self, jobs: Vec<Context>) -> RunFuture<'_> {
         Box::pin(async move {
             let mut results: Vec<Option<RunResult>> = Vec::with_capacity(jobs.len());
             let mut good = Vec::with_capacity(jobs.len());

@@ -18,7 +18,7 @@ pub use call::Lookup;
 pub use settings::{HttpEndpoint, SecretText};
 
 use super::context::Context;
-use super::handler::{AnyHandler, Run};
+use super::handler::{AnyHandler, RunFuture};
 use super::running::Stop;
 use crate::attempt::run_result::RunResult;
 use crate::error::Result;
@@ -119,7 +119,7 @@ impl AnyHandler for HttpKind {
         self.batch
     }
 
-    fn run(&self, jobs: Vec<Context>) -> Run<'_> {
+    fn run(&self, jobs: Vec<Context>) -> RunFuture<'_> {
         Box::pin(async move {
             tokio::select! {
                 biased;

@@ -35,6 +35,17 @@ macro_rules! adapter {
             /// commits. On a pool or a bare connection it is durable when this returns.
             ///
             /// The job is a payload that implements [`JobArgs`](crate::JobArgs), or a [`NewJob`](crate::NewJob).
+            ///
+            /// ```no_run
+            #[doc = concat!("# use ", stringify!($sqlx), " as sqlx;")]
+            /// # async fn example(pool: sqlx::PgPool) -> Result<(), Box<dyn std::error::Error>> {
+            /// let mut tx = pool.begin().await?;
+            /// sqlx::query("insert into image (id) values (7)").execute(&mut *tx).await?;
+            #[doc = concat!("windlass::", stringify!($name), "::enqueue_in(&mut *tx, &windlass::NewJob::new(\"resize\")).await?;")]
+            /// tx.commit().await?;
+            /// # Ok(())
+            /// # }
+            /// ```
             pub async fn enqueue_in<'c, J>(executor: impl PgExecutor<'c>, job: &J) -> Result<Enqueued>
             where
                 J: AsJob + Sync + ?Sized,
@@ -82,6 +93,25 @@ macro_rules! adapter {
             }
 
             /// Records success inside the handler's own transaction, given as `&mut *tx`; see [`Context::complete_in`].
+            ///
+            /// ```no_run
+            #[doc = concat!("# use ", stringify!($sqlx), " as sqlx;")]
+            /// use windlass::worker::Completion;
+            /// use windlass::{Context, Done, Failure};
+            ///
+            /// async fn pay(job: &Context, pool: &sqlx::PgPool) -> Result<Done, Failure> {
+            ///     let mut tx = pool.begin().await?;
+            ///     sqlx::query("update account set cents = cents - 100 where id = 7").execute(&mut *tx).await?;
+            #[doc = concat!("    match windlass::", stringify!($name), "::complete_in(&mut *tx, job, Done::new()).await? {")]
+            ///         Completion::Ready(done) => {
+            ///             tx.commit().await?;
+            ///             Ok(done)
+            ///         }
+            ///         // Another attempt may be running. Dropping the transaction rolls it back.
+            ///         _ => Err(Failure::retry("the lease was lost")),
+            ///     }
+            /// }
+            /// ```
             pub async fn complete_in<'c>(
                 executor: impl PgExecutor<'c>,
                 job: &Context,

@@ -8,7 +8,7 @@ use tokio_postgres::Config;
 use tokio_postgres::config::SslMode;
 
 use super::context::Context;
-use super::handler::{AnyHandler, Handler, Run, run_each};
+use super::handler::{AnyHandler, Handler, RunFuture, run_each};
 use super::lease::Lease;
 use super::log::LogSink;
 use super::progress::ProgressSink;
@@ -85,7 +85,7 @@ impl<H: Handler> AnyHandler for Borrowed<'_, H> {
         1
     }
 
-    fn run(&self, jobs: Vec<Context>) -> Run<'_> {
+    fn run(&self, jobs: Vec<Context>) -> RunFuture<'_> {
         Box::pin(run_each(self.0, jobs))
     }
 }

@@ -134,9 +134,9 @@ async fn a_worker_without_heartbeats_is_stale_and_a_closed_one_is_not() {
 }
 
 async fn status_of_worker(queue: &TestQueue, id: &str) -> String {
-    let looking = queue.look(windlass::admin::Reach::Everything).await.unwrap();
-    let workers = looking.workers().await.unwrap();
-    looking.end().await.unwrap();
+    let reading = queue.read(windlass::admin::Reach::Everything).await.unwrap();
+    let workers = reading.workers().await.unwrap();
+    reading.end().await.unwrap();
     workers.into_iter().find(|worker| worker.worker_id == id).unwrap().status
 }
 

@@ -12,7 +12,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use windlass::job::State;
 use windlass::keeper::Duty;
-use windlass::pull::{Beat, Held, Pull, Puller};
+use windlass::pull::{Heartbeat, Held, Pull, Puller};
 use windlass::worker::HttpEndpoint;
 use windlass::{DEFAULT_TENANT, Definition, Done, NewJob, Worker};
 use windlass_testing::{TestQueue, eventually};
@@ -170,7 +170,7 @@ async fn an_accepted_job_runs_until_its_endpoint_ends_it() {
     let pull = Pull::start(queue.queue()).await.unwrap();
     let puller = Puller::new("endpoint").tenant(DEFAULT_TENANT);
     let fence = server.requests()[0].json()["fence"].as_str().unwrap().to_owned();
-    let beat = Beat::default().percent(Some(50.0)).log(vec!["half".to_owned()]);
+    let beat = Heartbeat::default().percent(Some(50.0)).log(vec!["half".to_owned()]);
     assert!(matches!(pull.heartbeat(&puller, id, &fence, &beat).await.unwrap(), Held::Held(_)));
     let log = queue.read_log(DEFAULT_TENANT, id, windlass::job::LogPosition::default()).await.unwrap();
     assert!(format!("{log:?}").contains("half\\n"), "{log:?}");
@@ -195,7 +195,7 @@ async fn an_endpoint_may_end_the_job_before_it_responds() {
                 (body["id"].as_str().unwrap().parse().unwrap(), body["fence"].as_str().unwrap());
             let puller = Puller::new("endpoint");
             assert!(matches!(
-                pull.heartbeat(&puller, id, fence, &Beat::default()).await.unwrap(),
+                pull.heartbeat(&puller, id, fence, &Heartbeat::default()).await.unwrap(),
                 Held::Held(_)
             ));
             let done = Done::new().result(&"quick");

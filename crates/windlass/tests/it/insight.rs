@@ -26,9 +26,9 @@ async fn activity_is_summed_per_tenant_and_for_all() {
 
     let since = Timestamp::now() - SignedDuration::from_hours(1);
     let sums = async |reach: Reach| {
-        let looking = queue.look(reach).await.unwrap();
-        let activity = looking.activity(since, 3600).await.unwrap();
-        looking.end().await.unwrap();
+        let reading = queue.read(reach).await.unwrap();
+        let activity = reading.activity(since, 3600).await.unwrap();
+        reading.end().await.unwrap();
         let sum = |pick: fn(&windlass::admin::Activity) -> i64| activity.iter().map(pick).sum::<i64>();
         (sum(|each| each.succeeded), sum(|each| each.failed))
     };
@@ -40,10 +40,10 @@ async fn activity_is_summed_per_tenant_and_for_all() {
     .await;
     assert_eq!(sums(Reach::Tenant(a)).await, (2, 1));
     assert_eq!(sums(Reach::Tenant(b)).await, (1, 0));
-    let looking = queue.look(Reach::Tenant(b)).await.unwrap();
-    let waiting = looking.activity(since, 3600).await.unwrap();
+    let reading = queue.read(Reach::Tenant(b)).await.unwrap();
+    let waiting = reading.activity(since, 3600).await.unwrap();
     assert!(waiting.iter().any(|each| each.queue == "slow" && each.queued == 1), "{waiting:?}");
-    drop(looking);
+    drop(reading);
     worker.stop().await.unwrap();
 }
 
@@ -59,19 +59,19 @@ async fn the_newest_runs_show_how_long_they_waited_and_ran() {
     let other = queue.enqueue(&NewJob::new("acting").tenant(b)).await.unwrap().id;
     support::until(&client, other, "succeeded").await;
 
-    let looking = queue.look(Reach::Tenant(a)).await.unwrap();
-    let runs = looking.runs(&[a], 10).await.unwrap();
-    assert!(looking.runs(&[b], 10).await.unwrap().is_empty(), "another tenant's runs");
+    let reading = queue.read(Reach::Tenant(a)).await.unwrap();
+    let runs = reading.runs(&[a], 10).await.unwrap();
+    assert!(reading.runs(&[b], 10).await.unwrap().is_empty(), "another tenant's runs");
     let seen: Vec<_> = runs.iter().map(|run| (run.job_id, run.attempt, run.outcome.as_str())).collect();
     assert_eq!(seen, [(retried, 1, "failed"), (retried, 2, "succeeded")]);
     assert!(runs[0].waited().is_some() && runs[1].waited().is_none(), "a retry waits for its backoff");
     assert!(runs.iter().all(|run| run.lasted().is_some()));
-    drop(looking);
+    drop(reading);
 
-    let looking = queue.look(Reach::Everything).await.unwrap();
-    assert_eq!(looking.runs(&[a, b], 10).await.unwrap().len(), 3);
-    assert_eq!(looking.runs(&[a, b], 1).await.unwrap().len(), 2, "the newest of each");
-    drop(looking);
+    let reading = queue.read(Reach::Everything).await.unwrap();
+    assert_eq!(reading.runs(&[a, b], 10).await.unwrap().len(), 3);
+    assert_eq!(reading.runs(&[a, b], 1).await.unwrap().len(), 2, "the newest of each");
+    drop(reading);
     worker.stop().await.unwrap();
 }
 
@@ -86,12 +86,12 @@ async fn dead_letters_are_grouped_by_error_and_by_tenant() {
         let job = queue.enqueue(&job).await.unwrap().id;
         support::until(&client, job, "dead_letter").await;
     }
-    let looking = queue.look(Reach::Tenant(a)).await.unwrap();
-    let groups = looking.error_groups(a).await.unwrap();
+    let reading = queue.read(Reach::Tenant(a)).await.unwrap();
+    let groups = reading.error_groups(a).await.unwrap();
     assert_eq!(groups.len(), 1, "{groups:?}");
     assert_eq!((groups[0].definition_key.as_str(), groups[0].jobs.len()), ("acting", 2));
     assert_eq!(groups[0].example, "as requested");
-    assert!(looking.error_groups(b).await.unwrap().is_empty(), "another tenant's dead letters");
-    drop(looking);
+    assert!(reading.error_groups(b).await.unwrap().is_empty(), "another tenant's dead letters");
+    drop(reading);
     worker.stop().await.unwrap();
 }

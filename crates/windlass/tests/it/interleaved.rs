@@ -142,7 +142,7 @@ async fn a_tenant_does_not_learn_how_many_jobs_of_others_a_rule_deleted() {
         .batch_execute("update windlass.keeper_mark set moved = 37; select windlass.prune(10)")
         .await
         .unwrap_or_default();
-    let reading = queue.look(Reach::Tenant(own)).await.unwrap();
+    let reading = queue.read(Reach::Tenant(own)).await.unwrap();
     let shown = reading.retention_progress().await.unwrap();
     reading.end().await.unwrap();
     let rule = shown.iter().find(|rule| rule.definition_key == "held").unwrap();

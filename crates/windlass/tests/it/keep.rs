@@ -316,7 +316,7 @@ async fn a_keeper_works_while_its_application_uses_all_connections() {
     queue.define(&Definition::new("held")).await.unwrap();
     let soon = queue.enqueue(&NewJob::new("held").delay(Duration::from_millis(1))).await.unwrap();
     let narrow = Queue::connect(settings(queue.url()).connections(1)).await.unwrap();
-    let taken = narrow.look(Reach::Tenant(DEFAULT_TENANT)).await.unwrap();
+    let taken = narrow.read(Reach::Tenant(DEFAULT_TENANT)).await.unwrap();
     let stop = CancellationToken::new();
     let keeping = tokio::spawn(Keeper::new(narrow, KeeperSettings::default()).run(stop.clone()));
     eventually("it is queued", async || status(&client, soon.id).await == "queued").await;

@@ -158,7 +158,7 @@ async fn two_claims_under_a_limit_of_one(queue: &TestQueue, hand: &Hand) -> Repo
 #[tokio::test(flavor = "multi_thread")]
 async fn m7_a_claim_that_counts_running_jobs_without_a_lock_is_detected() {
     let (guard, instead) =
-        ("if windlass.try_lock_gate(its_id, 'running', not has_waited) then", "if true then");
+        ("if windlass.try_lock_gate(limited[n], 'running', not has_waited) then", "if true then");
     let expected = "two claims that do not see each other go past the limit";
     catches("hold_to_running", guard, instead, expected, two_claims_under_a_limit_of_one).await;
 }
@@ -325,8 +325,8 @@ async fn m14_the_tenant_of_one_call_is_not_current_in_the_next() {
     let shared = Queue::connect(settings(queue.url()).connections(1)).await.unwrap();
     for tenant in [acme, other, acme] {
         shared.list(&Filter::new(tenant)).await.unwrap();
-        let looking = shared.look(Reach::Tenant(tenant)).await.unwrap();
-        looking.end().await.unwrap();
+        let reading = shared.read(Reach::Tenant(tenant)).await.unwrap();
+        reading.end().await.unwrap();
         let neighbour = if tenant == acme { other } else { acme };
         shared.enqueue(&NewJob::new("held").tenant(neighbour)).await.unwrap();
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use uuid::Uuid;
 use windlass::job::State;
-use windlass::pull::{Beat, Claim, Held, Pull, PulledJob, Puller};
+use windlass::pull::{Claim, Heartbeat, Held, Pull, PulledJob, Puller};
 use windlass::{DEFAULT_TENANT, Definition, Done, Failure, NewJob};
 use windlass_testing::{TestQueue, eventually};
 
@@ -58,7 +58,7 @@ async fn a_pull_worker_claims_a_job_and_completes_it_with_next_jobs() {
     let row = job(&client, id).await;
     assert_eq!((&row["status"], &row["claimed_by_worker"]), (&json!("running"), &json!("tester@pull")));
 
-    let beat = Beat::default().percent(Some(40.0)).message(Some("two\u{0} fifths".to_owned()));
+    let beat = Heartbeat::default().percent(Some(40.0)).message(Some("two\u{0} fifths".to_owned()));
     let beaten = pull.heartbeat(&anyone(), id, &taken.fence, &beat).await.unwrap();
     let Held::Held(beaten) = beaten else { panic!("the lease is ours") };
     assert!(beaten.lease_expires_at >= taken.lease_expires_at && !beaten.cancel_requested);
@@ -135,7 +135,8 @@ async fn a_cancel_reaches_a_pull_worker_with_its_next_heartbeat() {
     let id = queue.enqueue(&NewJob::new("pulled")).await.unwrap().id;
     let taken = take_one(&pull).await;
     assert_eq!(queue.cancel(DEFAULT_TENANT, id).await.unwrap(), windlass::job::Canceled::Requested);
-    let Held::Held(beaten) = pull.heartbeat(&anyone(), id, &taken.fence, &Beat::default()).await.unwrap()
+    let Held::Held(beaten) =
+        pull.heartbeat(&anyone(), id, &taken.fence, &Heartbeat::default()).await.unwrap()
     else {
         panic!("it is still held")
     };

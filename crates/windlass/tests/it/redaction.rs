@@ -54,11 +54,11 @@ async fn the_secrets_of_a_definition_and_its_payloads_are_redacted() {
 
         // Others see the payload without them; the application itself gets the complete one.
         let shown = json!({"pin": PLACEHOLDER, "password": PLACEHOLDER, "fails": fails, "city": "Bonn"});
-        let looking = queue.look(Reach::Tenant(DEFAULT_TENANT)).await.unwrap();
-        assert_eq!(looking.job(DEFAULT_TENANT, id).await.unwrap().unwrap().payload, shown);
-        let page = looking.list(&Filter::new(DEFAULT_TENANT).ids([id])).await.unwrap();
+        let reading = queue.read(Reach::Tenant(DEFAULT_TENANT)).await.unwrap();
+        assert_eq!(reading.job(DEFAULT_TENANT, id).await.unwrap().unwrap().payload, shown);
+        let page = reading.list(&Filter::new(DEFAULT_TENANT).ids([id])).await.unwrap();
         assert_eq!(page.jobs[0].payload, shown);
-        looking.end().await.unwrap();
+        reading.end().await.unwrap();
         assert_eq!(queue.job(DEFAULT_TENANT, id).await.unwrap().unwrap().payload, payload);
     }
     client.batch_execute("update windlass.job set payload = '{}'").await.unwrap();

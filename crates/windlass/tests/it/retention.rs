@@ -97,10 +97,10 @@ async fn a_tenants_own_rule_precedes_the_definitions() {
     queue.define(&Definition::new("other").retention(State::Succeeded, DAY * 7)).await.unwrap();
     let (long, short, never) =
         (queue.tenant("long").await, queue.tenant("short").await, queue.tenant("never").await);
-    queue.keep(long, Some("held"), State::Succeeded, Some(DAY * 100), "tester").await.unwrap();
-    queue.keep(short, None, State::Succeeded, Some(DAY), "tester").await.unwrap();
-    queue.keep(short, Some("other"), State::Succeeded, Some(DAY * 50), "tester").await.unwrap();
-    queue.keep(never, None, State::Succeeded, None, "tester").await.unwrap();
+    queue.set_retention(long, Some("held"), State::Succeeded, Some(DAY * 100), "tester").await.unwrap();
+    queue.set_retention(short, None, State::Succeeded, Some(DAY), "tester").await.unwrap();
+    queue.set_retention(short, Some("other"), State::Succeeded, Some(DAY * 50), "tester").await.unwrap();
+    queue.set_retention(never, None, State::Succeeded, None, "tester").await.unwrap();
     let mut jobs = Vec::new();
     for (key, tenant, days) in [
         ("held", DEFAULT_TENANT, 8),
@@ -125,7 +125,7 @@ async fn a_tenants_own_rule_precedes_the_definitions() {
     assert!(own.reached.is_some());
     // The rule is removed: the definition's applies again, also to jobs that the old rule had skipped.
     let acting = queue.act(Reach::Tenant(long), &windlass::admin::Actor::default()).await.unwrap();
-    acting.forget_rule(Some("held"), "succeeded").await.unwrap();
+    acting.clear_retention(Some("held"), "succeeded").await.unwrap();
     acting.commit().await.unwrap();
     prune(&queue).await;
     assert_eq!(status(&hand.client, jobs[2]).await, "missing");
@@ -188,10 +188,10 @@ async fn an_artifact_is_removed_before_its_job() {
     assert_eq!(row["source"], json!("system"));
     assert!(hand.settle(&cleanup, Some(ending::dead_letter())).await);
     prune(&queue).await;
-    let looking = queue.look(Reach::Tenant(DEFAULT_TENANT)).await.unwrap();
-    let waits = looking.purge_waits().await.unwrap();
+    let reading = queue.read(Reach::Tenant(DEFAULT_TENANT)).await.unwrap();
+    let waits = reading.purge_waits().await.unwrap();
     assert_eq!((waits[0].job_id, waits[0].cleanup_status.as_deref()), (audio, Some("dead_letter")));
-    looking.end().await.unwrap();
+    reading.end().await.unwrap();
     assert_eq!(status(&hand.client, audio).await, "succeeded", "not while its file exists");
     hand.retry(cleanup.job).await;
     let again = hand.claim_one().await;
@@ -245,7 +245,7 @@ async fn events_are_deleted_after_their_period_but_not_before_dispatch() {
     let client = queue.client().await;
     let (brief, held) = (queue.tenant("brief").await, queue.tenant("held").await);
     let acting = queue.act(Reach::Tenant(brief), &windlass::admin::Actor::default()).await.unwrap();
-    acting.keep_events(Some(DAY)).await.unwrap();
+    acting.set_event_retention(Some(DAY)).await.unwrap();
     acting.commit().await.unwrap();
     queue.hold(held, &HoldOn::Tenant, "audit", "x").await.unwrap();
     for tenant in [DEFAULT_TENANT, brief, held] {
@@ -293,7 +293,7 @@ async fn rules_and_holds_of_unknown_tenants_are_refused() {
         }
     }
     let unknown = Uuid::now_v7();
-    let kept = queue.keep(unknown, None, State::Failed, Some(DAY), "a").await;
+    let kept = queue.set_retention(unknown, None, State::Failed, Some(DAY), "a").await;
     assert!(matches!(kept, Err(Error::TenantRefused { .. })), "{kept:?}");
     let held = queue.hold(unknown, &HoldOn::Tenant, "case 12", "counsel").await;
     assert!(matches!(held, Err(Error::TenantRefused { .. })), "{held:?}");

@@ -99,9 +99,9 @@ async fn a_freed_place_is_taken_at_once_and_others_are_not_blocked() {
     let other = queue.enqueue(&NewJob::new("crowd")).await.unwrap().id;
     until(&client, other, "succeeded").await;
     assert!(desk.is_empty(), "the second waits for the first");
-    let looking = queue.look(Reach::Tenant(DEFAULT_TENANT)).await.unwrap();
-    let why = looking.why(second).await.unwrap();
-    looking.end().await.unwrap();
+    let reading = queue.read(Reach::Tenant(DEFAULT_TENANT)).await.unwrap();
+    let why = reading.why(second).await.unwrap();
+    reading.end().await.unwrap();
     assert_eq!(why.reason.code, "limit_reached", "{why:?}");
     run.succeed();
     let run = desk.next().await;

@@ -99,7 +99,7 @@ impl Handler for Writing {
                 transaction.rollback().await?;
                 Ok(done)
             }
-            Completion::LeaseLost => {
+            _ => {
                 transaction.rollback().await?;
                 Err(Failure::retry("the lease is lost"))
             }

@@ -287,8 +287,8 @@ async fn a_dry_run_is_bounded_like_a_dispatch_and_one_at_a_time_per_tenant() {
     client.execute(copy, &[]).await.unwrap();
     let event = NewEvent::new("load.tick").payload(&json!({"b": "x".repeat(2000)}));
     let (one, other) = (
-        queue.look(Reach::Tenant(DEFAULT_TENANT)).await.unwrap(),
-        queue.look(Reach::Tenant(DEFAULT_TENANT)).await.unwrap(),
+        queue.read(Reach::Tenant(DEFAULT_TENANT)).await.unwrap(),
+        queue.read(Reach::Tenant(DEFAULT_TENANT)).await.unwrap(),
     );
     let (would, refused) = tokio::join!(one.dry_run(&event), other.dry_run(&event));
     let refused = refused.unwrap_err();
@@ -317,7 +317,7 @@ async fn a_dry_run_counts_the_payloads_that_the_definition_refuses() {
     let refusing = json!({"properties": {"all": {"maxLength": 10}}});
     queue.define(&Definition::new("held").arg_schema(refusing)).await.unwrap();
     let event = NewEvent::new("load.tick").payload(&json!({"b": "x".repeat(900_000)}));
-    let would = queue.look(Reach::Tenant(DEFAULT_TENANT)).await.unwrap().dry_run(&event).await.unwrap();
+    let would = queue.read(Reach::Tenant(DEFAULT_TENANT)).await.unwrap().dry_run(&event).await.unwrap();
     assert_eq!(would.len(), 40, "each one is named");
     assert!(would.iter().all(|one| one.reason.is_some()), "all are refused");
     let bytes: usize =

@@ -64,9 +64,9 @@ pub(crate) async fn list(
         .target(query.target)
         .outcome(outcome)
         .before(query.cursor);
-    let looking = app.queue().look(caller.wide_reach()).await?;
-    let (entries, has_more) = looking.audit(&wanted).await?;
-    looking.end().await?;
+    let reading = app.queue().read(caller.wide_reach()).await?;
+    let (entries, has_more) = reading.audit(&wanted).await?;
+    reading.end().await?;
     let next_cursor = entries.last().filter(|_| has_more).map(|entry| entry.id);
     Ok(Json(AuditPage { entries, next_cursor }))
 }
@@ -83,9 +83,9 @@ pub(crate) struct AuditHeads {
 /// Returns the end of the tenant's hash chain, or of every chain for a super-admin without `X-Tenant-Id`.
 #[utoipa::path(get, path = "/api/v1/admin/audit/head", tag = "audit", responses((status = 200, body = AuditHeads)))]
 pub(crate) async fn head(State(app): State<App>, caller: Caller) -> Result<Json<AuditHeads>, Problem> {
-    let looking = app.queue().look(caller.wide_reach()).await?;
-    let heads = looking.audit_heads().await?;
-    looking.end().await?;
+    let reading = app.queue().read(caller.wide_reach()).await?;
+    let heads = reading.audit_heads().await?;
+    reading.end().await?;
     Ok(Json(AuditHeads { heads }))
 }
 
@@ -156,8 +156,8 @@ pub(crate) async fn verify(
     body: Body<Verification>,
 ) -> Result<Json<Verified>, Problem> {
     let checkpoint = kept(body.value.checkpoint.as_deref().unwrap_or_default())?;
-    let looking = app.queue().look(caller.global_reach()).await?;
-    let faults = looking.verify_audit(&checkpoint).await?;
-    looking.end().await?;
+    let reading = app.queue().read(caller.global_reach()).await?;
+    let faults = reading.verify_audit(&checkpoint).await?;
+    reading.end().await?;
     Ok(Json(Verified { is_whole: faults.is_empty(), faults }))
 }

@@ -54,9 +54,9 @@ pub(crate) async fn list(
     caller: Caller,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Invitations>, Problem> {
-    let looking = app.queue().look(caller.reach()).await?;
-    let invitations = looking.invitations(caller.tenant()).await?;
-    looking.end().await?;
+    let reading = app.queue().read(caller.reach()).await?;
+    let invitations = reading.invitations(caller.tenant()).await?;
+    reading.end().await?;
     let (invitations, next_cursor) = page.of(invitations, |invitation| invitation.id.to_string())?;
     Ok(Json(Invitations { invitations, next_cursor }))
 }

@@ -31,9 +31,9 @@ pub(crate) async fn list(
     caller: Caller,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Members>, Problem> {
-    let looking = app.queue().look(caller.reach()).await?;
-    let members = looking.members(caller.tenant()).await?;
-    looking.end().await?;
+    let reading = app.queue().read(caller.reach()).await?;
+    let members = reading.members(caller.tenant()).await?;
+    reading.end().await?;
     let (members, next_cursor) = page.of(members, |member| member.email.clone())?;
     Ok(Json(Members { members, next_cursor }))
 }

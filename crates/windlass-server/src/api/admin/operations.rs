@@ -37,10 +37,10 @@ pub(crate) async fn queues(
     caller: Caller,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Queues>, Problem> {
-    let looking = app.queue().look(caller.global_reach()).await?;
-    let names = looking.queues().await?;
-    let mut overview = looking.overview().await?;
-    looking.end().await?;
+    let reading = app.queue().read(caller.global_reach()).await?;
+    let names = reading.queues().await?;
+    let mut overview = reading.overview().await?;
+    reading.end().await?;
     let queues: Vec<Queue> = names
         .into_iter()
         .map(|(name, is_paused)| {
@@ -116,9 +116,9 @@ pub(crate) async fn workers(
     caller: Caller,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Workers>, Problem> {
-    let looking = app.queue().look(caller.global_reach()).await?;
-    let workers = looking.workers().await?;
-    looking.end().await?;
+    let reading = app.queue().read(caller.global_reach()).await?;
+    let workers = reading.workers().await?;
+    reading.end().await?;
     let (workers, next_cursor) = page.of(workers, |worker| worker.worker_id.clone())?;
     Ok(Json(Workers { workers, next_cursor }))
 }
@@ -200,9 +200,9 @@ pub(crate) async fn limits(
     caller: Caller,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Limits>, Problem> {
-    let looking = app.queue().look(caller.global_reach()).await?;
-    let tenants = looking.tenants().await?;
-    looking.end().await?;
+    let reading = app.queue().read(caller.global_reach()).await?;
+    let tenants = reading.tenants().await?;
+    reading.end().await?;
     let (tenants, next_cursor) = page.of(tenants, |tenant| tenant.slug.clone())?;
     let options = app.options();
     Ok(Json(Limits {
@@ -247,8 +247,8 @@ pub(crate) async fn summary(
     State(app): State<App>,
     caller: Caller,
 ) -> Result<Json<windlass::admin::Overview>, Problem> {
-    let looking = app.queue().look(caller.global_reach()).await?;
-    let overview = looking.overview().await?;
-    looking.end().await?;
+    let reading = app.queue().read(caller.global_reach()).await?;
+    let overview = reading.overview().await?;
+    reading.end().await?;
     Ok(Json(overview))
 }

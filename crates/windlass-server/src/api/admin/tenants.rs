@@ -145,9 +145,9 @@ pub(crate) async fn list(
     caller: Caller,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Tenants>, Problem> {
-    let looking = app.queue().look(caller.global_reach()).await?;
-    let tenants = looking.tenants().await?;
-    looking.end().await?;
+    let reading = app.queue().read(caller.global_reach()).await?;
+    let tenants = reading.tenants().await?;
+    reading.end().await?;
     let (tenants, next_cursor) = page.of(tenants, |tenant| tenant.slug.clone())?;
     Ok(Json(Tenants { tenants, next_cursor }))
 }
@@ -161,9 +161,9 @@ pub(crate) async fn read(
     caller: Caller,
     Id(id): Id,
 ) -> Result<Json<Tenant>, Problem> {
-    let looking = app.queue().look(caller.global_reach()).await?;
-    let found = looking.tenant_record(id).await?;
-    looking.end().await?;
+    let reading = app.queue().read(caller.global_reach()).await?;
+    let found = reading.tenant_record(id).await?;
+    reading.end().await?;
     Ok(Json(found))
 }
 

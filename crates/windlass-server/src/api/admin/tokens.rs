@@ -11,7 +11,7 @@ use windlass::admin::{Acting, INSTALLATION};
 use windlass::internals::{NewToken, Token};
 
 use crate::api::schema;
-use crate::auth::{Caller, Kind, Permission, Role, TokenSecret, creator_problem};
+use crate::auth::{Caller, Permission, Role, TokenKind, TokenSecret, creator_problem};
 use crate::http::{
     App, Body, IdempotencyKey, PageQuery, Problem, ProblemKind, Query, Segment, Time, check_future, replay,
     store_response,
@@ -62,9 +62,9 @@ pub(crate) async fn list(
     caller: Caller,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Tokens>, Problem> {
-    let looking = app.queue().look(caller.wide_reach()).await?;
-    let tokens = looking.tokens(None).await?;
-    looking.end().await?;
+    let reading = app.queue().read(caller.wide_reach()).await?;
+    let tokens = reading.tokens(None).await?;
+    reading.end().await?;
     let (tokens, next_cursor) = page.of(tokens, |token| token.id.clone())?;
     Ok(Json(Tokens { tokens, next_cursor }))
 }
@@ -103,12 +103,12 @@ pub(crate) async fn create(
     check_future(expires_at)?;
     caller.check_expiry(expires_at)?;
     let (tenant, kind) = match new.role {
-        Role::SuperAdmin => (INSTALLATION, Kind::Admin),
+        Role::SuperAdmin => (INSTALLATION, TokenKind::Admin),
         Role::Worker if caller.role == Role::SuperAdmin && caller.tenant.is_none() => {
-            (INSTALLATION, Kind::Worker)
+            (INSTALLATION, TokenKind::Worker)
         }
-        Role::Worker => (caller.tenant(), Kind::Worker),
-        Role::Viewer | Role::Operator | Role::TenantAdmin => (caller.tenant(), Kind::Api),
+        Role::Worker => (caller.tenant(), TokenKind::Worker),
+        Role::Viewer | Role::Operator | Role::TenantAdmin => (caller.tenant(), TokenKind::Api),
     };
     let secret = TokenSecret::generate(kind);
     let token = NewToken {
@@ -204,9 +204,9 @@ pub(crate) async fn rotate(
     };
     caller.check_expiry(expires_at)?;
     let kind = match role {
-        Role::SuperAdmin => Kind::Admin,
-        Role::Worker => Kind::Worker,
-        Role::Viewer | Role::Operator | Role::TenantAdmin => Kind::Api,
+        Role::SuperAdmin => TokenKind::Admin,
+        Role::Worker => TokenKind::Worker,
+        Role::Viewer | Role::Operator | Role::TenantAdmin => TokenKind::Api,
     };
     let secret = TokenSecret::generate(kind);
     let new = NewToken {

@@ -6,7 +6,7 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
-use windlass::admin::{Bulk, BulkCursor};
+use windlass::admin::BulkCursor;
 use windlass::job::Filter;
 
 use super::filter::FilterBody;
@@ -57,7 +57,7 @@ pub(crate) struct BulkResult {
 }
 
 #[derive(Clone, Copy)]
-enum Verb {
+enum BulkVerb {
     Cancel,
     Retry,
     Delete,
@@ -70,7 +70,7 @@ pub(crate) async fn cancel(
     caller: Caller,
     body: Body<BulkBody>,
 ) -> Result<Json<BulkResponse>, Problem> {
-    run(Verb::Cancel, app, caller, body).await
+    run(BulkVerb::Cancel, app, caller, body).await
 }
 
 /// Retry many finished jobs
@@ -80,7 +80,7 @@ pub(crate) async fn retry(
     caller: Caller,
     body: Body<BulkBody>,
 ) -> Result<Json<BulkResponse>, Problem> {
-    run(Verb::Retry, app, caller, body).await
+    run(BulkVerb::Retry, app, caller, body).await
 }
 
 /// Delete many jobs
@@ -92,11 +92,11 @@ pub(crate) async fn delete(
     caller: Caller,
     body: Body<BulkBody>,
 ) -> Result<Json<BulkResponse>, Problem> {
-    run(Verb::Delete, app, caller, body).await
+    run(BulkVerb::Delete, app, caller, body).await
 }
 
 async fn run(
-    verb: Verb,
+    verb: BulkVerb,
     State(app): State<App>,
     caller: Caller,
     body: Body<BulkBody>,
@@ -112,21 +112,24 @@ async fn run(
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
     if body.value.dry_run {
         let page = match verb {
-            Verb::Cancel => acting.cancelable(&filter, from).await?,
-            Verb::Retry => acting.retryable(&filter, from).await?,
-            Verb::Delete => acting.matching(&filter, from).await?,
+            BulkVerb::Cancel => acting.cancelable(&filter, from).await?,
+            BulkVerb::Retry => acting.retryable(&filter, from).await?,
+            BulkVerb::Delete => acting.matching(&filter, from).await?,
         };
-        let outcomes = page.ids.into_iter().map(|id| (id, "matched".to_owned())).collect();
+        let results =
+            page.ids.into_iter().map(|id| BulkResult { id, outcome: "matched".to_owned() }).collect();
         // A dry run changes nothing, so nothing is committed or audited.
-        return Ok(Json(response(&Bulk { outcomes, next: page.next }, named.as_deref(), true)));
+        return Ok(Json(response(results, None, page.next, named.as_deref())));
     }
     let bulk = match verb {
-        Verb::Cancel => acting.cancel_many(&filter, from).await?,
-        Verb::Retry => acting.retry_many(&filter, from).await?,
-        Verb::Delete => acting.delete_many(&filter, from).await?,
+        BulkVerb::Cancel => acting.cancel_many(&filter, from).await?,
+        BulkVerb::Retry => acting.retry_many(&filter, from).await?,
+        BulkVerb::Delete => acting.delete_many(&filter, from).await?,
     };
     acting.commit().await?;
-    Ok(Json(response(&bulk, named.as_deref(), false)))
+    let changed = bulk.changed();
+    let results = bulk.outcomes.into_iter().map(|(id, outcome)| BulkResult { id, outcome }).collect();
+    Ok(Json(response(results, Some(changed), bulk.next, named.as_deref())))
 }
 
 /// The filter, and the ids if given.
@@ -145,17 +148,26 @@ fn which(
     }
 }
 
-/// Ids without a matching job are reported as missing, even if another tenant has such a job.
-fn response(bulk: &Bulk, named: Option<&[Uuid]>, dry_run: bool) -> BulkResponse {
-    let mut results: Vec<BulkResult> =
-        bulk.outcomes.iter().map(|(id, outcome)| BulkResult { id: *id, outcome: outcome.clone() }).collect();
+/// Ids without a matching job are reported as missing, even if another tenant has such a job. A dry run changed none.
+fn response(
+    mut results: Vec<BulkResult>,
+    changed: Option<usize>,
+    next: Option<BulkCursor>,
+    named: Option<&[Uuid]>,
+) -> BulkResponse {
     let matched = results.len();
     for id in named.unwrap_or_default() {
         if !results.iter().any(|result| result.id == *id) {
             results.push(BulkResult { id: *id, outcome: "missing".to_owned() });
         }
     }
-    let changed = if dry_run { 0 } else { bulk.changed() };
-    let next_cursor = bulk.next.filter(|_| named.is_none()).map(|next| next.to_string());
-    BulkResponse { dry_run, matched, changed, has_more: next_cursor.is_some(), next_cursor, results }
+    let next_cursor = next.filter(|_| named.is_none()).map(|next| next.to_string());
+    BulkResponse {
+        dry_run: changed.is_none(),
+        matched,
+        changed: changed.unwrap_or_default(),
+        has_more: next_cursor.is_some(),
+        next_cursor,
+        results,
+    }
 }

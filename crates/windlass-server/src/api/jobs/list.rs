@@ -37,9 +37,9 @@ pub(crate) async fn list(
         let _permit = app.searches().permit(caller.tenant()).await?;
         app.queue().search(caller.reach(), &filter).await?
     } else {
-        let looking = app.queue().look(caller.reach()).await?;
-        let page = looking.list(&filter).await?;
-        looking.end().await?;
+        let reading = app.queue().read(caller.reach()).await?;
+        let page = reading.list(&filter).await?;
+        reading.end().await?;
         page
     };
     Ok(Json(JobPage { jobs: page.jobs, next_cursor: page.next, searched: page.searched }))
@@ -54,9 +54,9 @@ pub(crate) async fn summary(
     State(app): State<App>,
     caller: Caller,
 ) -> Result<Json<serde_json::Value>, Problem> {
-    let looking = app.queue().look(caller.reach()).await?;
-    let overview = looking.overview().await?;
-    looking.end().await?;
+    let reading = app.queue().read(caller.reach()).await?;
+    let overview = reading.overview().await?;
+    reading.end().await?;
     let all = overview.all;
     Ok(Json(serde_json::json!({
         "tenant_id": caller.tenant(),

@@ -19,9 +19,9 @@ pub(crate) async fn read(
     caller: Caller,
     Id(id): Id,
 ) -> Result<Json<windlass::job::Job>, Problem> {
-    let looking = app.queue().look(caller.reach()).await?;
-    let job = looking.job(caller.tenant(), id).await?;
-    looking.end().await?;
+    let reading = app.queue().read(caller.reach()).await?;
+    let job = reading.job(caller.tenant(), id).await?;
+    reading.end().await?;
     job.map(Json).ok_or_else(|| Problem::not_found("job"))
 }
 
@@ -57,11 +57,11 @@ pub(crate) async fn attempts(
     Query(query): Query<AttemptsQuery>,
 ) -> Result<Json<Attempts>, Problem> {
     let limit = page_limit(query.limit, 1000, 1000)?;
-    let looking = app.queue().look(caller.reach()).await?;
-    let is_there = looking.job(caller.tenant(), id).await?.is_some();
+    let reading = app.queue().read(caller.reach()).await?;
+    let is_there = reading.job(caller.tenant(), id).await?.is_some();
     let after = query.cursor.unwrap_or(0);
-    let (attempts, has_more) = looking.attempts_after(caller.tenant(), id, after, limit).await?;
-    looking.end().await?;
+    let (attempts, has_more) = reading.attempts_after(caller.tenant(), id, after, limit).await?;
+    reading.end().await?;
     if !is_there {
         return Err(Problem::not_found("job"));
     }
@@ -78,9 +78,9 @@ pub(crate) async fn why(
     caller: Caller,
     Id(id): Id,
 ) -> Result<Json<windlass::job::Why>, Problem> {
-    let looking = app.queue().look(caller.reach()).await?;
-    let why = looking.why(id).await?;
-    looking.end().await?;
+    let reading = app.queue().read(caller.reach()).await?;
+    let why = reading.why(id).await?;
+    reading.end().await?;
     Ok(Json(why))
 }
 

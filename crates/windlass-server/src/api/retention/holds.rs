@@ -53,9 +53,9 @@ pub(crate) struct Holds {
 /// List legal holds
 #[utoipa::path(get, path = "/api/v1/retention/holds", tag = "retention", responses((status = 200, body = Holds)))]
 pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<Holds>, Problem> {
-    let looking = app.queue().look(caller.reach()).await?;
-    let holds = looking.holds().await?;
-    looking.end().await?;
+    let reading = app.queue().read(caller.reach()).await?;
+    let holds = reading.holds().await?;
+    reading.end().await?;
     Ok(Json(Holds { holds }))
 }
 

@@ -48,10 +48,10 @@ pub(crate) async fn preview(
     Query(query): Query<PreviewQuery>,
 ) -> Result<Json<Preview>, Problem> {
     let count = checked_count(query.count, "?count")?;
-    let looking = app.queue().look(caller.reach()).await?;
-    let runs = looking.preview(id, count).await?;
-    let cron = looking.trigger(id).await?.and_then(|trigger| trigger.fields.cron_expr);
-    looking.end().await?;
+    let reading = app.queue().read(caller.reach()).await?;
+    let runs = reading.preview(id, count).await?;
+    let cron = reading.trigger(id).await?.and_then(|trigger| trigger.fields.cron_expr);
+    reading.end().await?;
     Ok(Json(Preview { runs, in_words: in_words(cron.as_deref()) }))
 }
 
@@ -77,9 +77,9 @@ pub(crate) async fn preview_new(
 ) -> Result<Json<Preview>, Problem> {
     let PreviewBody { cron_expr, timezone, count } = body.value;
     let count = checked_count(count, "/count")?;
-    let looking = app.queue().look(caller.reach()).await?;
-    let runs = looking.preview_schedule(&cron_expr, timezone.as_deref(), count).await?;
-    looking.end().await?;
+    let reading = app.queue().read(caller.reach()).await?;
+    let runs = reading.preview_schedule(&cron_expr, timezone.as_deref(), count).await?;
+    reading.end().await?;
     Ok(Json(Preview { runs, in_words: in_words(Some(&cron_expr)) }))
 }
 
@@ -127,12 +127,12 @@ pub(crate) async fn fires(
     Query(query): Query<FiresQuery>,
 ) -> Result<Json<Fires>, Problem> {
     let limit = page_limit(query.limit, 50, 500)?;
-    let looking = app.queue().look(caller.reach()).await?;
-    if looking.trigger(id).await?.is_none() {
+    let reading = app.queue().read(caller.reach()).await?;
+    if reading.trigger(id).await?.is_none() {
         return Err(Problem::not_found("trigger"));
     }
-    let fires = looking.fires(id, query.before.map(|at| at.0), limit).await?;
-    looking.end().await?;
+    let fires = reading.fires(id, query.before.map(|at| at.0), limit).await?;
+    reading.end().await?;
     let is_full = fires.len() == usize::from(limit);
     let next_cursor = fires.last().filter(|_| is_full).map(|fire| fire.due_at.to_string());
     Ok(Json(Fires { fires, next_cursor }))
@@ -242,11 +242,11 @@ pub(crate) async fn dry_run(
 ) -> Result<Json<DryRun>, Problem> {
     let DryRunBody { name, payload } = body.value;
     let event = NewEvent::new(name).payload(&payload.unwrap_or_else(|| json!({})));
-    let looking = app.queue().look(caller.reach()).await?;
+    let reading = app.queue().read(caller.reach()).await?;
     let triggers = match caller.may(Permission::EmitEvents) {
-        true => looking.dry_run(&event).await?,
-        false => looking.dry_run_of_reader(&event).await?,
+        true => reading.dry_run(&event).await?,
+        false => reading.dry_run_of_reader(&event).await?,
     };
-    looking.end().await?;
+    reading.end().await?;
     Ok(Json(DryRun { triggers }))
 }

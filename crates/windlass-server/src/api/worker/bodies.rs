@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use uuid::Uuid;
-use windlass::pull::{Beat, Claim, PulledJob, WorkerInfo};
+use windlass::pull::{Claim, Heartbeat, PulledJob, WorkerInfo};
 use windlass::{Done, Failure, NewJob};
 
 use super::seconds;
@@ -180,7 +180,7 @@ pub(crate) enum LogLines {
 }
 
 impl HeartbeatBody {
-    pub(crate) fn read(self) -> Result<(String, Beat), Problem> {
+    pub(crate) fn read(self) -> Result<(String, Heartbeat), Problem> {
         let (percent, message) =
             self.progress.map_or((None, None), |progress| (progress.percent, progress.message));
         let percent = percent.map(|percent| percent.clamp(0.0, 100.0) as f32);
@@ -190,7 +190,7 @@ impl HeartbeatBody {
             Some(LogLines::Many(lines)) => lines,
         };
         let lease = self.lease_seconds.map(|lease| seconds("lease_seconds", lease)).transpose()?;
-        Ok((self.fence, Beat::default().lease(lease).percent(percent).message(message).log(log)))
+        Ok((self.fence, Heartbeat::default().lease(lease).percent(percent).message(message).log(log)))
     }
 }
 

@@ -6,12 +6,12 @@ use futures_util::StreamExt;
 use super::{Chunks, Failure};
 
 /// A stream of server-sent events.
-pub(crate) struct Events {
+pub(crate) struct EventReader {
     chunks: Chunks,
     text: BytesMut,
 }
 
-impl Events {
+impl EventReader {
     pub(super) fn new(chunks: Chunks) -> Self {
         Self { chunks, text: BytesMut::new() }
     }

@@ -14,14 +14,14 @@ use crate::cli::print::{self, at, text};
 #[command(
     after_help = "Examples:\n  windlass jobs show 0199…\n  windlass jobs show 0199… --json | jq .attempts"
 )]
-pub(super) struct Show {
+pub(super) struct ShowCommand {
     /// The id of the job
     id: String,
 }
 
 const ENDED: [&str; 4] = ["succeeded", "failed", "dead_letter", "canceled"];
 
-impl Show {
+impl ShowCommand {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
         check_id("job", &self.id)?;
         let client = global.client().await?;

@@ -14,7 +14,7 @@ use crate::cli::exit::Failure;
 use crate::config::Configuration;
 
 /// A tenant, and the number of jobs it enqueues per round.
-pub(super) struct Tenant {
+pub(super) struct DemoTenant {
     id: Uuid,
     burst: u16,
 }
@@ -23,10 +23,10 @@ pub(super) struct Tenant {
 const EVERY: Duration = Duration::from_secs(5);
 
 /// Creates the tenants that do not exist yet.
-pub(super) async fn prepare(queue: &Queue) -> Result<Vec<Tenant>, Failure> {
+pub(super) async fn prepare(queue: &Queue) -> Result<Vec<DemoTenant>, Failure> {
     let acme = queue.ensure_tenant("acme", "Acme Pictures", 1).await?;
     let bcg = queue.ensure_tenant("bcg", "BCG Archive", 1).await?;
-    Ok(vec![Tenant { id: acme, burst: 4 }, Tenant { id: bcg, burst: 1 }])
+    Ok(vec![DemoTenant { id: acme, burst: 4 }, DemoTenant { id: bcg, burst: 1 }])
 }
 
 pub(super) async fn worker(queue: &Queue, configuration: &Configuration) -> Result<Worker, Failure> {
@@ -45,7 +45,7 @@ pub(super) async fn worker(queue: &Queue, configuration: &Configuration) -> Resu
 }
 
 /// Enqueues jobs and emits events until it is stopped.
-pub(super) async fn produce(queue: Queue, tenants: Vec<Tenant>, stop: CancellationToken) {
+pub(super) async fn produce(queue: Queue, tenants: Vec<DemoTenant>, stop: CancellationToken) {
     // Done here, so that it does not delay the start of the server.
     for tenant in &tenants {
         if let Err(error) = triggers::ensure(&queue, tenant.id).await {
@@ -66,7 +66,7 @@ pub(super) async fn produce(queue: Queue, tenants: Vec<Tenant>, stop: Cancellati
     }
 }
 
-async fn run_round(queue: &Queue, tenant: &Tenant, turn: u64) -> windlass::Result<()> {
+async fn run_round(queue: &Queue, tenant: &DemoTenant, turn: u64) -> windlass::Result<()> {
     // All four events in the first round, so that there is something to see.
     for turn in if turn == 0 { 0..4 } else { turn + 3..turn + 4 } {
         triggers::emit(queue, tenant.id, turn).await?;
@@ -74,7 +74,7 @@ async fn run_round(queue: &Queue, tenant: &Tenant, turn: u64) -> windlass::Resul
     enqueue_jobs(queue, tenant).await
 }
 
-async fn enqueue_jobs(queue: &Queue, tenant: &Tenant) -> windlass::Result<()> {
+async fn enqueue_jobs(queue: &Queue, tenant: &DemoTenant) -> windlass::Result<()> {
     let providers = (0..tenant.burst).map(|number| {
         // The same providers in every round, so that a running sync is not started twice.
         let provider = Uuid::from_u128(tenant.id.as_u128() ^ u128::from(number));

@@ -157,7 +157,7 @@ pub(super) struct Surroundings<'a> {
 }
 
 /// A running example.
-pub(super) struct Running(Child);
+pub(super) struct RunningExample(Child);
 
 impl Example {
     /// What to try.
@@ -185,7 +185,7 @@ impl Example {
         .advise(format!("apt-get install {}", packages.join(" "))))
     }
 
-    pub(super) fn start(&self, around: &Surroundings<'_>) -> Result<Running, Failure> {
+    pub(super) fn start(&self, around: &Surroundings<'_>) -> Result<RunningExample, Failure> {
         let folder = std::path::absolute(around.data_dir)?.join("examples").join(self.name);
         self.write(&folder)
             .map_err(|error| Failure::usage(format!("cannot write {}: {error}", folder.display())))?;
@@ -203,7 +203,7 @@ impl Example {
             .process_group(0)
             .kill_on_drop(true)
             .spawn()?;
-        Ok(Running(child))
+        Ok(RunningExample(child))
     }
 
     fn write(&self, folder: &Path) -> std::io::Result<()> {
@@ -221,7 +221,7 @@ impl Example {
     }
 }
 
-impl Running {
+impl RunningExample {
     /// Resolves if its script fails.
     pub(super) async fn failure(&mut self) -> std::process::ExitStatus {
         match self.0.wait().await {

@@ -20,8 +20,8 @@ pub(crate) struct Dot {
 const MAX_ROWS: usize = 30;
 
 pub(crate) fn scatter(dots: &[Dot]) -> Figure {
-    let count = |kind: Kind| dots.iter().filter(|dot| kind_of(dot) == kind).count();
-    let (failed, other) = (count(Kind::Failed), count(Kind::Other));
+    let count = |kind: DotKind| dots.iter().filter(|dot| kind_of(dot) == kind).count();
+    let (failed, other) = (count(DotKind::Failed), count(DotKind::Other));
     let mut summary = format!("{} runs, {failed} failed", dots.len());
     let mut aside = "● succeeded  × failed".to_owned();
     if other > 0 {
@@ -48,18 +48,18 @@ pub(crate) fn scatter(dots: &[Dot]) -> Figure {
 
 /// Each has its own shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum DotKind {
     Succeeded,
     Failed,
     /// It ended without success or failure.
     Other,
 }
 
-fn kind_of(dot: &Dot) -> Kind {
+fn kind_of(dot: &Dot) -> DotKind {
     match dot.outcome.as_str() {
-        "succeeded" => Kind::Succeeded,
-        "failed" | "timeout" | "lost" => Kind::Failed,
-        _ => Kind::Other,
+        "succeeded" => DotKind::Succeeded,
+        "failed" | "timeout" | "lost" => DotKind::Failed,
+        _ => DotKind::Other,
     }
 }
 
@@ -93,17 +93,17 @@ fn draw(dots: &[Dot]) -> String {
         let x = LEFT + 5.0 + (WIDTH - LEFT - RIGHT - 10.0) * seconds_between(first, dot.at) / width;
         let y = y_of(level(dot.seconds));
         let end = match kind_of(dot) {
-            Kind::Succeeded => {
+            DotKind::Succeeded => {
                 out.push_str(&format!("<circle class=\"good\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\"><title>"));
                 "</title></circle>"
             }
-            Kind::Failed => {
+            DotKind::Failed => {
                 out.push_str(&format!(
                 "<path class=\"bad dot\" d=\"M{x:.1} {y:.1}m-4-2.6 1.4-1.4 2.6 2.6 2.6-2.6 1.4 1.4-2.6 2.6 2.6 2.6-1.4 1.4-2.6-2.6-2.6 2.6-1.4-1.4 2.6-2.6z\"><title>"
                 ));
                 "</title></path>"
             }
-            Kind::Other => {
+            DotKind::Other => {
                 out.push_str(&format!("<path class=\"off dot\" d=\"M{x:.1} {y:.1}m-4-1h8v2h-8z\"><title>"));
                 "</title></path>"
             }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use askama::Template;
 use serde_json::Value;
 
-use super::{Field, Kind, Raw};
+use super::{Field, FieldKind, RawFields};
 use crate::web::html::Html;
 
 /// A field with its submitted value and its error.
@@ -21,13 +21,13 @@ pub(crate) struct FieldView {
 }
 
 /// `wrong`: errors by field name.
-pub(crate) fn draw(fields: &[Field], raw: &Raw, wrong: &HashMap<String, String>) -> Vec<FieldView> {
+pub(crate) fn draw(fields: &[Field], raw: &RawFields, wrong: &HashMap<String, String>) -> Vec<FieldView> {
     draw_all(fields, raw, wrong, &mut 0)
 }
 
 fn draw_all(
     fields: &[Field],
-    raw: &Raw,
+    raw: &RawFields,
     wrong: &HashMap<String, String>,
     last: &mut usize,
 ) -> Vec<FieldView> {
@@ -35,7 +35,7 @@ fn draw_all(
         *last += 1;
         let id = format!("p{last}");
         let inner = match &field.kind {
-            Kind::Group(inner) => draw_all(inner, raw, wrong, last),
+            FieldKind::Group(inner) => draw_all(inner, raw, wrong, last),
             _ => Vec::new(),
         };
         FieldView {
@@ -65,8 +65,8 @@ impl FieldView {
     /// The expected format, if the kind of field does not show it.
     const fn note(&self) -> &'static str {
         match self.field.kind {
-            Kind::Lines => "One per line.",
-            Kind::Json => "As JSON.",
+            FieldKind::Lines => "One per line.",
+            FieldKind::Json => "As JSON.",
             _ => "",
         }
     }

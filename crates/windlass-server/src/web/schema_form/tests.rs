@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 use serde_json::json;
 
-use super::{Kind, Raw, draw, fields, raw_of, read};
+use super::{FieldKind, RawFields, draw, fields, raw_of, read};
 
 fn schema() -> serde_json::Value {
     json!({
@@ -22,7 +22,7 @@ fn schema() -> serde_json::Value {
     })
 }
 
-fn raw(pairs: &[(&str, &str)]) -> Raw {
+fn raw(pairs: &[(&str, &str)]) -> RawFields {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
@@ -31,7 +31,7 @@ fn required_fields_come_first_and_every_property_has_one() {
     let fields = fields(&schema());
     assert_eq!(fields[0].label, "provider_id");
     assert_eq!(fields.len(), 9);
-    assert!(fields.iter().any(|field| field.name == "/odd~1one~0" && field.kind == Kind::Json));
+    assert!(fields.iter().any(|field| field.name == "/odd~1one~0" && field.kind == FieldKind::Json));
 }
 
 #[test]

@@ -19,10 +19,10 @@ use crate::auth::Permission;
 use crate::http::{App, Problem, parse};
 use crate::plain::json_fault;
 use crate::unique::Unique;
-use crate::web::asked::{Id, Query};
+use crate::web::asked::{PathId, UiQuery};
 
 #[derive(Debug, Default, Deserialize)]
-pub(crate) struct Kind {
+pub(crate) struct TriggerChoice {
     #[serde(default)]
     r#type: String,
 }
@@ -93,7 +93,11 @@ const MISFIRES: [(&str, &str); 3] = [
 ];
 
 /// `GET /ui/triggers/new`
-pub(crate) async fn new(FromState(app): FromState<App>, viewer: Viewer, Query(kind): Query<Kind>) -> Page {
+pub(crate) async fn new(
+    FromState(app): FromState<App>,
+    viewer: Viewer,
+    UiQuery(kind): UiQuery<TriggerChoice>,
+) -> Page {
     let kind = if kind.r#type == "event" { "event" } else { "schedule" };
     let shown = json!({"trigger_type": kind, "cron_expr": "0 2 * * *", "timezone": "UTC", "is_enabled": true,
         "dedupe_window_seconds": 300, "payload_template": {}, "conditions": {}});
@@ -101,10 +105,10 @@ pub(crate) async fn new(FromState(app): FromState<App>, viewer: Viewer, Query(ki
 }
 
 /// `GET /ui/triggers/{trigger_id}`
-pub(crate) async fn edit(FromState(app): FromState<App>, viewer: Viewer, Id(id): Id) -> Page {
-    let looking = app.queue().look(viewer.caller.reach()).await?;
-    let trigger = looking.trigger(id).await?;
-    looking.end().await?;
+pub(crate) async fn edit(FromState(app): FromState<App>, viewer: Viewer, PathId(id): PathId) -> Page {
+    let reading = app.queue().read(viewer.caller.reach()).await?;
+    let trigger = reading.trigger(id).await?;
+    reading.end().await?;
     let trigger = trigger.ok_or_else(|| Problem::not_found("trigger"))?;
     show(&app, &viewer, Some(&trigger), Shown::of(&trigger.fields), None).await
 }
@@ -118,8 +122,8 @@ async fn show(
 ) -> Page {
     let frame = viewer.frame(app, Section::Triggers).await?;
     let is_schedule = shown.text("trigger_type") != "event";
-    let looking = app.queue().look(viewer.caller.reach()).await?;
-    let definitions: Vec<(String, String)> = looking
+    let reading = app.queue().read(viewer.caller.reach()).await?;
+    let definitions: Vec<(String, String)> = reading
         .definitions()
         .await?
         .iter()
@@ -128,7 +132,7 @@ async fn show(
         .collect();
     let zone = Some(shown.text("timezone")).filter(|zone| !zone.is_empty());
     let preview = if is_schedule {
-        looking.preview_schedule(&shown.text("cron_expr"), zone.as_deref(), 5).await.map_err(Problem::from)
+        reading.preview_schedule(&shown.text("cron_expr"), zone.as_deref(), 5).await.map_err(Problem::from)
     } else {
         Ok(Vec::new())
     };
@@ -141,10 +145,10 @@ async fn show(
         Err(problem) => return Err(problem.into()),
     };
     let fires = match trigger {
-        Some(trigger) => looking.fires(trigger.id, None, 20).await?,
+        Some(trigger) => reading.fires(trigger.id, None, 20).await?,
         None => Vec::new(),
     };
-    looking.end().await?;
+    reading.end().await?;
 
     let now = frame.now;
     let may_write = viewer.may(Permission::WriteTriggers);
@@ -204,12 +208,12 @@ pub(crate) async fn create(FromState(app): FromState<App>, viewer: Viewer, poste
 pub(crate) async fn change(
     FromState(app): FromState<App>,
     viewer: Viewer,
-    Id(id): Id,
+    PathId(id): PathId,
     posted: Posted,
 ) -> Page {
-    let looking = app.queue().look(viewer.caller.reach()).await?;
-    let trigger = looking.trigger(id).await?;
-    looking.end().await?;
+    let reading = app.queue().read(viewer.caller.reach()).await?;
+    let trigger = reading.trigger(id).await?;
+    reading.end().await?;
     let trigger = trigger.ok_or_else(|| Problem::not_found("trigger"))?;
     save(&app, &viewer, Some(&trigger), &posted).await
 }

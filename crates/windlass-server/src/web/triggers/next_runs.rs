@@ -62,7 +62,8 @@ const fn clock_words(change: ClockChange) -> &'static str {
         ClockChange::MovedPastGap => "moved: clocks skip this time",
         ClockChange::FirstOfTwo => "first of two: clocks go back",
         ClockChange::SecondOfTwo => "second of two: clocks go back",
-        ClockChange::ClocksChanged => "clocks changed",
+        // `ClocksChanged`, and what a later release adds.
+        _ => "clocks changed",
     }
 }
 

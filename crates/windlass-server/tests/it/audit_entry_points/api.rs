@@ -128,7 +128,7 @@ pub(super) async fn perform(world: &World, action: Action) -> Option<String> {
         Action::RetentionClear => {
             let (_, key) = world.definition().await;
             let failed = windlass::job::State::Failed;
-            queue.keep(DEFAULT_TENANT, Some(&key), failed, None, "fixture").await.unwrap();
+            queue.set_retention(DEFAULT_TENANT, Some(&key), failed, None, "fixture").await.unwrap();
             delete(&format!("/api/v1/retention/rules?definition_key={key}&status=failed")).await;
             key
         }

@@ -76,7 +76,7 @@ pub(super) async fn perform(world: &World, to: &[String], action: Action) -> Opt
         Action::RetentionClear => {
             let (_, key) = world.definition().await;
             let failed = windlass::job::State::Failed;
-            queue.keep(DEFAULT_TENANT, Some(&key), failed, None, "fixture").await.unwrap();
+            queue.set_retention(DEFAULT_TENANT, Some(&key), failed, None, "fixture").await.unwrap();
             does(&["retention", "clear", "failed", "--definition", &key]).await;
             key
         }

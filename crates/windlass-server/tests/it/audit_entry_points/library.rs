@@ -109,14 +109,14 @@ pub(super) async fn perform(world: &World, action: Action) -> Option<String> {
         Action::RetentionSet => {
             let (_, key) = world.definition().await;
             world.mark().await;
-            queue.keep(tenant, Some(&key), State::Failed, None, "tester").await.unwrap();
+            queue.set_retention(tenant, Some(&key), State::Failed, None, "tester").await.unwrap();
             key
         }
         Action::RetentionClear => {
             let (_, key) = world.definition().await;
-            queue.keep(tenant, Some(&key), State::Failed, None, "fixture").await.unwrap();
+            queue.set_retention(tenant, Some(&key), State::Failed, None, "fixture").await.unwrap();
             let acting = begin(world, Reach::Tenant(tenant)).await;
-            acting.forget_rule(Some(&key), "failed").await.unwrap();
+            acting.clear_retention(Some(&key), "failed").await.unwrap();
             acting.commit().await.unwrap();
             key
         }

@@ -171,3 +171,17 @@ async fn a_database_is_migrated_once_and_maintained_by_hand() {
     let ran = run(&["keeper", "--once", "dust", "--database-url", database.url()]).await.expect(2);
     assert!(ran.err.contains("promote, ") && ran.err.contains(", reap,"), "{}", ran.err);
 }
+
+#[tokio::test]
+async fn every_shell_has_completions() {
+    for (shell, word) in [
+        ("bash", "_windlass()"),
+        ("zsh", "#compdef windlass"),
+        ("fish", "complete -c windlass"),
+        ("elvish", "edit:completion"),
+        ("powershell", "Register-ArgumentCompleter"),
+    ] {
+        let script = run(&["completions", shell]).await.expect(0).out;
+        assert!(script.contains(word) && script.contains("definitions"), "{shell}: {}", &script[..200]);
+    }
+}

@@ -387,20 +387,6 @@ async fn a_server_error_has_its_own_exit_code_and_a_changed_trail_1() {
     assert!(found.out.contains("the chain does not contain this position"), "{}", found.out);
 }
 
-#[tokio::test]
-async fn every_shell_has_completions() {
-    for (shell, word) in [
-        ("bash", "_windlass()"),
-        ("zsh", "#compdef windlass"),
-        ("fish", "complete -c windlass"),
-        ("elvish", "edit:completion"),
-        ("powershell", "Register-ArgumentCompleter"),
-    ] {
-        let script = super::run(&["completions", shell]).await.expect(0).out;
-        assert!(script.contains(word) && script.contains("definitions"), "{shell}: {}", &script[..200]);
-    }
-}
-
 /// A caller that uses the default tenant by mistake gets a hint about the others.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_empty_summary_suggests_all_tenants() {

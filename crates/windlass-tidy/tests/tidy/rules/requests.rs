@@ -24,7 +24,7 @@ const BARE: &[&str] = &[
 
 const OWN_EXTRACTORS: Rule = Rule {
     name: "the API and the pages take queries, paths, forms and bodies with our own extractors",
-    fix: "use crate::http's Query, Segment, Id and Body, or web::asked's Query, Segment and Id, and Posted",
+    fix: "use crate::http's Query, Segment, Id and Body, or web::asked's UiQuery, PathSegment and PathId, and Posted",
     find: |tree| {
         let handlers =
             tree.rust().filter(|(file, _)| file.path.starts_with(API) || file.path.starts_with(WEB));
@@ -66,7 +66,7 @@ const OWN_EXTRACTORS: Rule = Rule {
         )],
         &[(
             "crates/windlass-server/src/web/a.rs",
-            "use axum::extract::{ConnectInfo, State};\nuse super::asked::Query;\n",
+            "use axum::extract::{ConnectInfo, State};\nuse super::asked::UiQuery;\n",
         )],
     ],
 };

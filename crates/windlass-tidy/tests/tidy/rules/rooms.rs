@@ -15,7 +15,7 @@ pub(crate) const RULES: &[&Rule] = &[&LISTED, &FEW, &IMPORTS, &ONE_WAY];
 const MAP: &str = "ARCHITECTURE.md";
 /// It exports the names of all the others.
 const FRONT: &str = "lib";
-const MAX: usize = 20;
+const MAX: usize = 18;
 
 const LISTED: Rule = Rule {
     name: "the rooms of ARCHITECTURE.md are the entries of crates/windlass/src",
@@ -57,15 +57,15 @@ const LISTED: Rule = Rule {
 };
 
 const FEW: Rule = Rule {
-    name: "the library has at most 20 rooms",
+    name: "the library has at most 18 rooms",
     fix: "put it into the room that it belongs to",
     find: |tree| {
         let rooms = rooms(tree);
         let beyond = rooms.iter().skip(MAX);
         beyond.map(|room| at_map(1, format!("`{room}` is one of {} rooms", rooms.len()))).collect()
     },
-    caught: &[TWENTY_ONE],
-    passes: &[TWENTY_ONE_FILES.split_at(MAX).0],
+    caught: &[NINETEEN],
+    passes: &[NINETEEN_FILES.split_at(MAX).0],
 };
 
 const IMPORTS: Rule = Rule {
@@ -296,8 +296,8 @@ const STORE_AND_MODEL: &str = "<!-- checked: rooms -->\n\n| room | what it holds
 const MODEL_RS: (&str, &str) = ("crates/windlass/src/model.rs", "pub(crate) mod job;\n");
 const STORE_RS: (&str, &str) = ("crates/windlass/src/store.rs", "use crate::model::job::Job;\n");
 
-const TWENTY_ONE: &[(&str, &str)] = &TWENTY_ONE_FILES;
-const TWENTY_ONE_FILES: [(&str, &str); 21] = [
+const NINETEEN: &[(&str, &str)] = &NINETEEN_FILES;
+const NINETEEN_FILES: [(&str, &str); 19] = [
     ("crates/windlass/src/a.rs", ""),
     ("crates/windlass/src/b.rs", ""),
     ("crates/windlass/src/c.rs", ""),
@@ -317,6 +317,4 @@ const TWENTY_ONE_FILES: [(&str, &str); 21] = [
     ("crates/windlass/src/q.rs", ""),
     ("crates/windlass/src/r.rs", ""),
     ("crates/windlass/src/s.rs", ""),
-    ("crates/windlass/src/t.rs", ""),
-    ("crates/windlass/src/u.rs", ""),
 ];

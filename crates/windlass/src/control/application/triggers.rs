@@ -17,6 +17,51 @@ use crate::model::record::{Event, EventTrigger, Fire, FireOutcome, WouldFire};
 use crate::model::trigger::{NewTrigger, Trigger, TriggerType};
 use crate::queue::Queue;
 
+/// ```no_run
+/// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
+/// use windlass::DEFAULT_TENANT;
+/// use windlass::events::{EventFilter, NewEvent};
+/// use windlass::schedule::{NewTrigger, TriggerType};
+///
+/// // Look at the next runs before the schedule exists, then create it.
+/// for run in queue.preview_schedule(DEFAULT_TENANT, "30 2 * * *", Some("Europe/Berlin"), 3).await? {
+///     println!("{}", run.local);
+/// }
+/// let nightly = NewTrigger::schedule("nightly cleanup", "30 2 * * *", "cleanup");
+/// let trigger = queue.create_trigger(DEFAULT_TENANT, &nightly, "deploy").await?;
+/// println!("next: {:?}", queue.preview(DEFAULT_TENANT, trigger.id, 1).await?.first());
+///
+/// // Change it, unless somebody else has changed it since.
+/// let changes = serde_json::json!({ "cron_expr": "0 3 * * *" });
+/// let changes = changes.as_object().cloned().unwrap_or_default();
+/// queue.update_trigger(DEFAULT_TENANT, trigger.id, Some(trigger.generation), &changes, "deploy").await?;
+///
+/// // Fire it now, and for the instants that were missed yesterday.
+/// queue.run_trigger(DEFAULT_TENANT, trigger.id, None, "on call").await?;
+/// let now = jiff::Timestamp::now();
+/// let yesterday = now - jiff::SignedDuration::from_hours(24)..=now;
+/// queue.backfill(DEFAULT_TENANT, trigger.id, yesterday, false, "on call").await?;
+/// for fire in queue.fires(DEFAULT_TENANT, trigger.id, None, 20).await? {
+///     println!("{} {}", fire.due_at, fire.outcome);
+/// }
+///
+/// // Find triggers, and what became of events.
+/// println!("{:?}", queue.trigger(DEFAULT_TENANT, trigger.id).await?.map(|found| found.next_due_at));
+/// let schedules = queue.triggers(DEFAULT_TENANT, Some(TriggerType::Schedule), None, 50, 0).await?;
+/// println!("{} schedules", schedules.len());
+/// for event in queue.events(DEFAULT_TENANT, &EventFilter::default().only_failed(true)).await? {
+///     for outcome in &event.triggers {
+///         queue.retry_event(DEFAULT_TENANT, event.id, outcome.trigger_id, "on call").await?;
+///     }
+///     println!("{:?}", queue.event(DEFAULT_TENANT, event.id).await?.map(|found| found.is_pending));
+/// }
+/// let upload = NewEvent::new("image.uploaded").payload(&serde_json::json!({ "image": 7 }));
+/// println!("would fire {} triggers", queue.dry_run(DEFAULT_TENANT, &upload).await?.len());
+///
+/// queue.delete_trigger(DEFAULT_TENANT, trigger.id, None, "deploy").await?;
+/// # Ok(())
+/// # }
+/// ```
 impl Queue {
     /// See [`Acting::create_trigger`].
     pub async fn create_trigger(&self, tenant: Uuid, new: &NewTrigger, actor: &str) -> Result<Trigger> {
@@ -81,7 +126,7 @@ impl Queue {
 
     /// See [`Reading::trigger`].
     pub async fn trigger(&self, tenant: Uuid, id: Uuid) -> Result<Option<Trigger>> {
-        self.looked(tenant, async |looking: &Reading| looking.trigger(id).await).await
+        self.looked(tenant, async |reading: &Reading| reading.trigger(id).await).await
     }
 
     /// See [`Reading::triggers`].
@@ -93,13 +138,13 @@ impl Queue {
         limit: u16,
         offset: u32,
     ) -> Result<Vec<Trigger>> {
-        self.looked(tenant, async |looking: &Reading| looking.triggers(kind, after, limit, offset).await)
+        self.looked(tenant, async |reading: &Reading| reading.triggers(kind, after, limit, offset).await)
             .await
     }
 
     /// See [`Reading::preview`].
     pub async fn preview(&self, tenant: Uuid, id: Uuid, count: usize) -> Result<Vec<DueRun>> {
-        self.looked(tenant, async |looking: &Reading| looking.preview(id, count).await).await
+        self.looked(tenant, async |reading: &Reading| reading.preview(id, count).await).await
     }
 
     /// See [`Reading::preview_schedule`].
@@ -110,8 +155,8 @@ impl Queue {
         timezone: Option<&str>,
         count: usize,
     ) -> Result<Vec<DueRun>> {
-        self.looked(tenant, async |looking: &Reading| {
-            looking.preview_schedule(cron_expr, timezone, count).await
+        self.looked(tenant, async |reading: &Reading| {
+            reading.preview_schedule(cron_expr, timezone, count).await
         })
         .await
     }
@@ -124,22 +169,22 @@ impl Queue {
         before: Option<Timestamp>,
         limit: u16,
     ) -> Result<Vec<Fire>> {
-        self.looked(tenant, async |looking: &Reading| looking.fires(id, before, limit).await).await
+        self.looked(tenant, async |reading: &Reading| reading.fires(id, before, limit).await).await
     }
 
     /// See [`Reading::events`].
     pub async fn events(&self, tenant: Uuid, filter: &EventFilter) -> Result<Vec<Event>> {
-        self.looked(tenant, async |looking: &Reading| looking.events(filter).await.map(|page| page.0)).await
+        self.looked(tenant, async |reading: &Reading| reading.events(filter).await.map(|page| page.0)).await
     }
 
     /// See [`Reading::event`].
     pub async fn event(&self, tenant: Uuid, id: Uuid) -> Result<Option<Event>> {
-        self.looked(tenant, async |looking: &Reading| looking.event(id).await).await
+        self.looked(tenant, async |reading: &Reading| reading.event(id).await).await
     }
 
     /// See [`Reading::dry_run`].
     pub async fn dry_run(&self, tenant: Uuid, event: &NewEvent) -> Result<Vec<WouldFire>> {
-        self.looked(tenant, async |looking: &Reading| looking.dry_run(event).await).await
+        self.looked(tenant, async |reading: &Reading| reading.dry_run(event).await).await
     }
 
     /// See [`Acting::retry_event`].
@@ -164,9 +209,9 @@ impl Queue {
     }
 
     async fn looked<T>(&self, tenant: Uuid, look: impl AsyncFnOnce(&Reading) -> Result<T>) -> Result<T> {
-        let looking = self.look(Reach::Tenant(tenant)).await?;
-        let result = look(&looking).await?;
-        looking.end().await?;
+        let reading = self.read(Reach::Tenant(tenant)).await?;
+        let result = look(&reading).await?;
+        reading.end().await?;
         Ok(result)
     }
 }

@@ -27,6 +27,19 @@ const UNDECIDED: &str = "not decided: conditions of this trigger are hidden, and
 /// The number of triggers per query.
 const PAGE: u16 = 100;
 
+/// ```no_run
+/// # async fn example(reading: &windlass::admin::Reading) -> windlass::Result<()> {
+/// use windlass::events::NewEvent;
+///
+/// let event = NewEvent::new("folder.updated").payload(&serde_json::json!({ "folder": 7 }));
+/// for trigger in reading.dry_run(&event).await? {
+///     println!("{} would enqueue {} with {:?}", trigger.label, trigger.definition_key, trigger.payload);
+/// }
+/// // For a person who may read triggers but not emit events:
+/// reading.dry_run_of_reader(&event).await?;
+/// # Ok(())
+/// # }
+/// ```
 impl Reading {
     /// Returns the triggers that an event would fire, with their payloads. Writes nothing. Beyond 500 triggers, or 8
     /// MiB of payloads, it omits the payloads.

@@ -26,7 +26,19 @@ const CANCELABLE: [State; 4] = [State::Blocked, State::Scheduled, State::Queued,
 const RETRYABLE: [State; 4] = [State::DeadLetter, State::Failed, State::Canceled, State::Succeeded];
 
 /// The result of an operation on many jobs.
+///
+/// ```no_run
+/// # async fn example(acting: &windlass::admin::Acting, filter: &windlass::job::Filter) -> windlass::Result<()> {
+/// let bulk = acting.cancel_many(filter, None).await?;
+/// println!("{} canceled", bulk.changed());
+/// for (job, outcome) in &bulk.outcomes {
+///     println!("{job}: {outcome}");
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Bulk {
     /// The outcome of each job: `canceled`, `requested`, `queued`, `blocked`, `deleted`; or, unchanged, `finished`,
     /// `not_finished`, `past_deadline`, `duplicate`, `missing`.
@@ -44,7 +56,16 @@ impl Bulk {
 }
 
 /// The jobs that an operation on many jobs would change.
+///
+/// ```no_run
+/// # async fn example(acting: &windlass::admin::Acting, filter: &windlass::job::Filter) -> windlass::Result<()> {
+/// let page = acting.matching(filter, None).await?;
+/// println!("{} jobs{}", page.ids.len(), if page.next.is_some() { " and more" } else { "" });
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BulkPage {
     /// At most a thousand.
     pub ids: Vec<Uuid>,
@@ -53,6 +74,25 @@ pub struct BulkPage {
 }
 
 /// Where an operation on many jobs continues. As a text, it is opaque to callers.
+///
+/// ```no_run
+/// # async fn example(queue: &windlass::Queue, actor: &windlass::admin::Actor, dead: &windlass::job::Filter) -> windlass::Result<()> {
+/// use windlass::admin::{BulkCursor, Reach};
+///
+/// // One transaction for each page. A cursor is text for a client that continues later.
+/// let mut from: Option<BulkCursor> = None;
+/// loop {
+///     let acting = queue.act(Reach::Tenant(windlass::DEFAULT_TENANT), actor).await?;
+///     let bulk = acting.retry_many(dead, from).await?;
+///     acting.commit().await?;
+///     match bulk.next {
+///         Some(next) => from = next.to_string().parse().ok(),
+///         None => break,
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BulkCursor {
     /// The state whose jobs are next, if the filter has none.
@@ -84,6 +124,24 @@ impl FromStr for BulkCursor {
     }
 }
 
+/// ```no_run
+/// # async fn example(acting: &windlass::admin::Acting) -> windlass::Result<()> {
+/// use windlass::job::{Filter, State};
+///
+/// let dead = Filter::new(windlass::DEFAULT_TENANT).state(State::DeadLetter);
+/// println!("{} could be queued again", acting.retryable(&dead, None).await?.ids.len());
+/// acting.retry_many(&dead, None).await?;
+///
+/// let mail = Filter::new(windlass::DEFAULT_TENANT).queue("mail");
+/// println!("{} could be canceled", acting.cancelable(&mail, None).await?.ids.len());
+/// acting.cancel_many(&mail, None).await?;
+///
+/// let customer = Filter::new(windlass::DEFAULT_TENANT).subject("customer", "7");
+/// println!("{} will be deleted", acting.matching(&customer, None).await?.ids.len());
+/// acting.delete_many(&customer, None).await?;
+/// # Ok(())
+/// # }
+/// ```
 impl Acting {
     /// Cancels the matching jobs, at most a thousand.
     pub async fn cancel_many(&self, filter: &Filter, from: Option<BulkCursor>) -> Result<Bulk> {

@@ -21,6 +21,23 @@ const BATCH: u16 = 500;
 impl Queue {
     /// One page of the matching jobs, newest first. It may have fewer jobs than the limit, because a page ends after
     /// about 4 MiB.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
+    /// use windlass::job::{Filter, State};
+    ///
+    /// let mut filter = Filter::new(windlass::DEFAULT_TENANT).state(State::Running);
+    /// loop {
+    ///     let page = queue.list(&filter).await?;
+    ///     for job in &page.jobs {
+    ///         println!("{} {}", job.id, job.definition_key);
+    ///     }
+    ///     let Some(next) = page.next else { break };
+    ///     filter = filter.older_than(next);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn list(&self, filter: &Filter) -> Result<Page> {
         if filter.mentions.is_some() {
             let session = store::list::begin(self.database(), Some(filter.tenant)).await?;
@@ -34,11 +51,29 @@ impl Queue {
     }
 
     /// One job; none if the tenant has no job with this id.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: &windlass::Queue, id: uuid::Uuid) -> windlass::Result<()> {
+    /// if let Some(job) = queue.job(windlass::DEFAULT_TENANT, id).await? {
+    ///     println!("{} after {} attempts: {:?}", job.status, job.attempt_count, job.last_error);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn job(&self, tenant: Uuid, id: Uuid) -> Result<Option<Job>> {
         Ok(store::list::jobs(self.database(), tenant, &[id]).await?.pop())
     }
 
     /// The attempts of a job, oldest first, including the running one.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: &windlass::Queue, id: uuid::Uuid) -> windlass::Result<()> {
+    /// for attempt in queue.attempts(windlass::DEFAULT_TENANT, id).await? {
+    ///     println!("{}: {} {:?}", attempt.attempt_no, attempt.status, attempt.error_text);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn attempts(&self, tenant: Uuid, id: Uuid) -> Result<Vec<Attempt>> {
         let session = store::list::begin(self.database(), Some(tenant)).await?;
         let attempts = store::attempt::all(&session, tenant, id).await?;
@@ -48,12 +83,32 @@ impl Queue {
 
     /// Jobs per tenant, queue, definition and status; exact. Without a tenant, for all tenants that are visible to the
     /// role of the connection.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
+    /// for counts in queue.counts(Some(windlass::DEFAULT_TENANT)).await? {
+    ///     println!("{}: {} queued", counts.definition_key, counts.queued);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn counts(&self, tenant: Option<Uuid>) -> Result<Vec<Counts>> {
         store::list::counts(self.database(), tenant).await
     }
 
     /// Returns how many jobs match: those that a bulk operation would affect. It reads all of them, so the cost depends
     /// on their number.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
+    /// use windlass::job::{Filter, State};
+    ///
+    /// let failed = Filter::new(windlass::DEFAULT_TENANT).state(State::Failed).definition_key("resize");
+    /// println!("{} would be deleted", queue.count_matching(&failed).await?);
+    /// queue.purge_matching(&failed).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn count_matching(&self, filter: &Filter) -> Result<u64> {
         let mut walk = Walk::new(filter, MAX_PAGE);
         let mut count = 0;
@@ -64,6 +119,16 @@ impl Queue {
     }
 
     /// Cancels the matching jobs like [`Queue::cancel`]. Returns how many were canceled or asked to stop.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
+    /// use windlass::job::Filter;
+    ///
+    /// let tagged = Filter::new(windlass::DEFAULT_TENANT).tag("import-12");
+    /// println!("{} canceled", queue.cancel_matching(&tagged).await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn cancel_matching(&self, filter: &Filter) -> Result<u64> {
         let mut walk = Walk::new(filter, BATCH);
         let mut canceled = 0;
@@ -76,6 +141,16 @@ impl Queue {
 
     /// Queues the matching jobs again like [`Queue::retry`]; jobs that have not ended, or whose dedupe key another job
     /// holds, are skipped. Returns how many were queued.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
+    /// use windlass::job::{Filter, State};
+    ///
+    /// let dead = Filter::new(windlass::DEFAULT_TENANT).state(State::DeadLetter);
+    /// println!("{} queued again", queue.retry_matching(&dead, "on call").await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn retry_matching(&self, filter: &Filter, actor: &str) -> Result<u64> {
         let mut walk = Walk::new(filter, BATCH);
         let mut retried = 0;
@@ -87,6 +162,16 @@ impl Queue {
     }
 
     /// Deletes the matching jobs with their history. Returns the number of deleted jobs.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
+    /// use windlass::job::Filter;
+    ///
+    /// let customer = Filter::new(windlass::DEFAULT_TENANT).subject("customer", "7");
+    /// println!("{} deleted", queue.purge_matching(&customer).await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn purge_matching(&self, filter: &Filter) -> Result<u64> {
         let mut walk = Walk::new(filter, BATCH);
         let mut purged = 0;

@@ -33,6 +33,18 @@ const SLICE_BYTES: i64 = 4 << 20;
 impl Queue {
     /// One page of the jobs that contain the filter's text, as they are shown. No connection is held between two
     /// slices.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
+    /// use windlass::admin::Reach;
+    /// use windlass::job::Filter;
+    ///
+    /// let filter = Filter::new(windlass::DEFAULT_TENANT).mentions("invoice-4711");
+    /// let page = queue.search(Reach::Tenant(windlass::DEFAULT_TENANT), &filter).await?;
+    /// println!("{} of {:?} jobs", page.jobs.len(), page.searched);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn search(&self, reach: Reach, filter: &Filter) -> Result<Page> {
         let mut search = Search::new(filter);
         while !search.is_over() {

@@ -6,6 +6,14 @@ use std::fmt;
 macro_rules! actions {
     ($($variant:ident => $name:literal,)*) => {
         /// An action that was done, or requested and denied. Its name is `noun.verb`.
+        ///
+        /// ```
+        /// use windlass::admin::Action;
+        ///
+        /// assert_eq!(Action::JobCancel.as_str(), "job.cancel");
+        /// assert!(!Action::JobCancel.is_only_denied());
+        /// assert!(Action::ALL.contains(&Action::JobCancel));
+        /// ```
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum Action {

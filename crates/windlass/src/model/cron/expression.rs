@@ -21,6 +21,16 @@ const FIELDS: [(&str, &str); 5] = [
 ];
 
 /// A valid cron expression.
+///
+/// ```
+/// use windlass::schedule::Cron;
+///
+/// let cron = Cron::parse("0 9 * * 1-5")?;
+/// assert_eq!(cron.as_str(), "0 9 * * 1-5");
+/// println!("{}", cron.in_words());
+/// assert!(Cron::parse("61 * * * *").is_err());
+/// # Ok::<(), windlass::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Cron {
     text: String,

@@ -6,6 +6,17 @@ use serde::Serialize;
 use super::Schedule;
 
 /// A future run.
+///
+/// ```
+/// use windlass::schedule::Schedule;
+///
+/// let schedule = Schedule::new("@daily", "UTC")?;
+/// for run in schedule.preview("2026-01-01T00:00:00Z".parse()?, 3) {
+///     println!("{} ({})", run.due_at, run.local);
+///     assert_eq!(run.clock_change, None);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct DueRun {
@@ -19,8 +30,19 @@ pub struct DueRun {
 }
 
 /// The effect of a clock change on a run.
+///
+/// ```
+/// use windlass::schedule::{ClockChange, Schedule};
+///
+/// // The hour from 2:00 to 3:00 does not exist on this day.
+/// let schedule = Schedule::new("30 2 * * *", "Europe/Berlin")?;
+/// let runs = schedule.preview("2026-03-28T12:00:00Z".parse()?, 1);
+/// assert_eq!(runs[0].clock_change, Some(ClockChange::MovedPastGap));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum ClockChange {
     /// Its time is skipped that day, so it runs at the first instant after the gap.
     MovedPastGap,

@@ -13,6 +13,19 @@ pub(crate) const MAX_RETRY_DELAY: Duration = Duration::from_secs(366 * 24 * 3600
 
 /// The rule that computes the delay from the number of failures so far. The default is `min(600, 30·2ⁿ)` seconds, ±20
 /// %.
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass::job::Backoff;
+///
+/// let seconds = Duration::from_secs;
+/// let tripling = Backoff::exponential(seconds(1), seconds(60)).factor(3.0).jitter(0.0);
+/// assert_eq!(tripling.delay(2, 0.5), seconds(9));
+/// let linear = Backoff::linear(seconds(10), seconds(60)).jitter(0.0);
+/// assert_eq!(linear.delay(2, 0.5), seconds(30));
+/// assert_eq!(Backoff::fixed(seconds(5)).jitter(0.0).delay(7, 0.5), seconds(5));
+/// assert!(tripling.jitter(2.0).validate().is_err());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -30,6 +43,13 @@ pub struct Backoff {
 }
 
 /// The formula of the delay; n is the number of previous failures.
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass::job::{Backoff, BackoffKind};
+///
+/// assert_eq!(Backoff::fixed(Duration::from_secs(5)).kind, BackoffKind::Fixed);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -142,6 +162,14 @@ impl Backoff {
 }
 
 /// A field of a backoff with an invalid value.
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass::job::Backoff;
+///
+/// let invalid = Backoff::fixed(Duration::from_secs(1)).factor(0.5).validate().unwrap_err();
+/// assert_eq!(invalid.to_string(), "factor must be between 1 and 1000");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{field} must be {expected}")]
 #[non_exhaustive]

@@ -12,6 +12,16 @@ use crate::model::trace::Trace;
 
 /// Proof of holding one attempt of one job. Every write about the attempt contains it, and is rejected when it is
 /// stale.
+///
+/// ```
+/// use windlass::job::Fence;
+/// use uuid::Uuid;
+///
+/// let fence = Fence { tenant: windlass::DEFAULT_TENANT, job: Uuid::from_u128(7), attempt: 2, token: Uuid::from_u128(9) };
+/// assert_eq!(Fence::decode(&fence.encode()), Some(fence));
+/// assert_eq!(Fence::decode("anything else"), None);
+/// ```
+// Exhaustive: pull workers hold the encoded form, which has exactly these values. Another one would be another type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fence {
     /// The tenant of the job.

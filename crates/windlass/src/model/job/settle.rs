@@ -86,6 +86,17 @@ pub struct RetryPolicy {
 }
 
 /// What happens to a job whose attempt timed out.
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass::Definition;
+/// use windlass::job::OnTimeout;
+///
+/// // A second attempt would take as long.
+/// let definition = Definition::new("train").timeout(Duration::from_secs(3600), OnTimeout::Fail);
+/// # let _ = definition;
+/// assert_eq!(OnTimeout::default(), OnTimeout::Retry);
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -98,6 +109,16 @@ pub enum OnTimeout {
 }
 
 /// What happens to a job whose worker lost its lease.
+///
+/// ```
+/// use windlass::Definition;
+/// use windlass::job::OnLost;
+///
+/// // The payment may have been made before the worker was lost.
+/// let definition = Definition::new("pay").on_lost(OnLost::Fail);
+/// # let _ = definition;
+/// assert_eq!(OnLost::default(), OnLost::Retry);
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -9,8 +9,20 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 /// The state of a job. The last four are terminal: only an operator's retry leaves them.
+///
+/// ```
+/// use windlass::job::State;
+///
+/// assert_eq!("dead_letter".parse(), Ok(State::DeadLetter));
+/// assert_eq!(State::Queued.as_str(), "queued");
+/// let ends: Vec<State> = State::ALL.into_iter().filter(|state| state.is_terminal()).collect();
+/// assert_eq!(ends, [State::Succeeded, State::Failed, State::DeadLetter, State::Canceled]);
+/// // Tables store the code.
+/// assert_eq!(State::from_code(State::Queued.code()), Some(State::Queued));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+// Exhaustive: an application that handles every state must be changed for a new one, and the compiler shows where.
 pub enum State {
     /// Due later: a delay, or the backoff before a retry.
     Scheduled,
@@ -104,9 +116,22 @@ impl FromStr for State {
 #[error(
     "unknown state: expected scheduled, blocked, queued, running, succeeded, failed, dead_letter or canceled"
 )]
+/// ```
+/// use windlass::job::{State, UnknownState};
+///
+/// assert_eq!("done".parse::<State>(), Err(UnknownState));
+/// ```
 pub struct UnknownState;
 
 /// How one attempt ended. An attempt has exactly one outcome.
+///
+/// ```
+/// use windlass::job::AttemptOutcome;
+///
+/// assert_eq!(AttemptOutcome::Timeout.as_str(), "timeout");
+/// let lost = AttemptOutcome::Lost;
+/// assert_eq!(AttemptOutcome::from_code(lost.code()), Some(lost));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -178,6 +203,18 @@ impl fmt::Display for AttemptOutcome {
 }
 
 /// What changes the state of a job.
+///
+/// ```no_run
+/// # async fn example(worker: &windlass::Worker) -> Result<(), Box<dyn std::error::Error>> {
+/// use windlass::job::MovedBy;
+///
+/// let transition = worker.subscribe().recv().await?;
+/// if transition.by == MovedBy::Claim {
+///     println!("{} started", transition.job_id);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MovedBy {

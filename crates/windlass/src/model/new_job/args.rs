@@ -56,6 +56,21 @@ impl From<&NewJob> for NewJob {
 }
 
 /// What can be enqueued by reference: a [`NewJob`], or a payload that implements [`JobArgs`].
+///
+/// ```no_run
+/// # async fn example(client: &tokio_postgres::Client) -> windlass::Result<()> {
+/// use windlass::NewJob;
+/// use windlass::job::AsJob;
+///
+/// // A function of the application that accepts both kinds of jobs, as `enqueue_in` does.
+/// async fn enqueue_and_print(client: &tokio_postgres::Client, job: &(impl AsJob + Sync)) -> windlass::Result<()> {
+///     println!("{}", windlass::enqueue_in(client, job).await?.id);
+///     Ok(())
+/// }
+/// enqueue_and_print(client, &NewJob::new("resize")).await?;
+/// # Ok(())
+/// # }
+/// ```
 pub trait AsJob {
     /// Returns the job.
     fn as_job(&self) -> Cow<'_, NewJob>;

@@ -1,6 +1,12 @@
 //! The source of a job, and what happens to it if a dependency does not succeed.
 
 /// The source of a job.
+///
+/// ```
+/// use windlass::job::Source;
+///
+/// assert_eq!(Source::default().as_str(), "manual");
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Source {
@@ -38,7 +44,18 @@ impl Source {
 }
 
 /// What happens to a waiting job if a job that it waits for ends without success.
+///
+/// ```
+/// use windlass::NewJob;
+/// use windlass::job::IfUnmet;
+///
+/// let build = uuid::Uuid::now_v7();
+/// let cleanup = NewJob::new("cleanup").depends_on(build).if_unmet(IfUnmet::Run);
+/// # let _ = cleanup;
+/// assert_eq!(IfUnmet::Run.as_str(), "run");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum IfUnmet {
     /// It is canceled. The default for `depends_on`.
     Cancel,

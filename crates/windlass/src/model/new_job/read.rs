@@ -13,6 +13,13 @@ use crate::model::job::unique::Unique;
 
 impl NewJob {
     /// Parses `{"definition_key": …, "payload": …, …}`; an unknown field is an error that contains its name.
+    ///
+    /// ```
+    /// use windlass::NewJob;
+    ///
+    /// assert!(NewJob::from_json(r#"{ "definition_key": "resize", "payload": { "width": 640 } }"#).is_ok());
+    /// assert!(NewJob::from_json(r#"{ "definition_key": "resize", "colour": "red" }"#).is_err());
+    /// ```
     pub fn from_json(text: &str) -> Result<Self> {
         serde_json::from_str(text).map_err(|error| Error::refused("job", error.to_string()))
     }

@@ -6,6 +6,15 @@ use serde_json::Value;
 use uuid::Uuid;
 
 /// The outcome of a trigger for one instant, or for one matching event.
+///
+/// ```no_run
+/// # async fn example(queue: &windlass::Queue, trigger: uuid::Uuid) -> windlass::Result<()> {
+/// for fire in queue.fires(windlass::DEFAULT_TENANT, trigger, None, 20).await? {
+///     println!("{} {} {:?}", fire.due_at, fire.outcome, fire.job_id);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Fire {
@@ -32,6 +41,14 @@ pub struct Fire {
 }
 
 /// The outcome of a manual run or a backfill for one instant.
+///
+/// ```no_run
+/// # async fn example(queue: &windlass::Queue, trigger: uuid::Uuid) -> windlass::Result<()> {
+/// let fired = queue.run_trigger(windlass::DEFAULT_TENANT, trigger, None, "on call").await?;
+/// println!("{}: {:?}", fired.outcome, fired.job_id.map_or(fired.reason, |job| Some(job.to_string())));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct FireOutcome {
@@ -46,6 +63,17 @@ pub struct FireOutcome {
 }
 
 /// An event with its outcomes.
+///
+/// ```no_run
+/// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
+/// use windlass::events::EventFilter;
+///
+/// for event in queue.events(windlass::DEFAULT_TENANT, &EventFilter::default()).await? {
+///     println!("{} {}: {} triggers", event.emitted_at, event.name, event.triggers.len());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Event {
@@ -74,6 +102,17 @@ pub struct Event {
 }
 
 /// The outcome of an event at one trigger.
+///
+/// ```no_run
+/// # async fn example(queue: &windlass::Queue, event: uuid::Uuid) -> windlass::Result<()> {
+/// if let Some(event) = queue.event(windlass::DEFAULT_TENANT, event).await? {
+///     for trigger in &event.triggers {
+///         println!("{}: {} {:?}", trigger.trigger_id, trigger.outcome, trigger.reason);
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct EventTrigger {
@@ -88,6 +127,17 @@ pub struct EventTrigger {
 }
 
 /// What an event would do at one trigger.
+///
+/// ```no_run
+/// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
+/// use windlass::events::NewEvent;
+///
+/// for trigger in queue.dry_run(windlass::DEFAULT_TENANT, &NewEvent::new("folder.updated")).await? {
+///     println!("{} enqueues {}", trigger.label, trigger.definition_key);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct WouldFire {

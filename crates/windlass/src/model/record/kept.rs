@@ -5,6 +5,15 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 /// A rule of a tenant, which takes precedence over those of the definitions.
+///
+/// ```no_run
+/// # async fn example(reading: &windlass::admin::Reading) -> windlass::Result<()> {
+/// for rule in reading.retention().await? {
+///     println!("{} {}: {:?} s", rule.definition_key, rule.status, rule.keep_seconds);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RetentionRule {
@@ -17,6 +26,15 @@ pub struct RetentionRule {
 }
 
 /// The progress of one rule.
+///
+/// ```no_run
+/// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
+/// for rule in queue.retention_progress().await? {
+///     println!("{} {}: {} deleted", rule.definition_key, rule.status, rule.purged);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RetentionProgress {
@@ -39,6 +57,15 @@ pub struct RetentionProgress {
 }
 
 /// A legal hold: on one job, on the jobs of a subject, or on all data of the tenant.
+///
+/// ```no_run
+/// # async fn example(reading: &windlass::admin::Reading) -> windlass::Result<()> {
+/// for hold in reading.holds().await? {
+///     println!("{}: {} (by {})", hold.id, hold.reason, hold.created_by);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LegalHold {
@@ -59,6 +86,15 @@ pub struct LegalHold {
 }
 
 /// An expired job that waits until its artifact is deleted.
+///
+/// ```no_run
+/// # async fn example(reading: &windlass::admin::Reading) -> windlass::Result<()> {
+/// for wait in reading.purge_waits().await? {
+///     println!("{} waits for {} since {}", wait.job_id, wait.cleanup_job_id, wait.since);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PurgeWait {

@@ -5,6 +5,15 @@ use serde::Serialize;
 use uuid::Uuid;
 
 /// A row that the keeper set aside or skips, so that it does not block others.
+///
+/// ```no_run
+/// # async fn example(reading: &windlass::admin::Reading) -> windlass::Result<()> {
+/// for trouble in reading.troubles().await? {
+///     println!("{} set {} aside: {}", trouble.duty, trouble.subject, trouble.reason);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Trouble {

@@ -5,6 +5,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// A worker process as shown to operators.
+///
+/// ```no_run
+/// # async fn example(reading: &windlass::admin::Reading) -> windlass::Result<()> {
+/// for worker in reading.workers().await?.iter().filter(|worker| worker.is_stale) {
+///     println!("{} was last seen {} s ago", worker.worker_id, worker.seen_seconds_ago);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct WorkerRecord {

@@ -12,6 +12,15 @@ use super::{DeadLetter, headline};
 const TELLING: usize = 160;
 
 /// Dead letters of one definition with the same error.
+///
+/// ```no_run
+/// # async fn example(reading: &windlass::admin::Reading) -> windlass::Result<()> {
+/// for group in reading.error_groups(windlass::DEFAULT_TENANT).await? {
+///     println!("{} × {}: {}", group.jobs.len(), group.definition_key, group.example);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ErrorGroup {

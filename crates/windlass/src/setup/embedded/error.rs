@@ -5,6 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 /// Why an embedded Postgres cannot run.
+///
+/// ```
+/// use windlass::setup::embedded::{EmbeddedError, ServerSource};
+///
+/// let error = "fax".parse::<ServerSource>().unwrap_err();
+/// assert!(matches!(error, EmbeddedError::UnknownSource { value } if value == "fax"));
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EmbeddedError {

@@ -25,6 +25,20 @@ const LOG_LINES_IN_ERRORS: usize = 20;
 ///
 /// If it is dropped without [`stop`](Postgres::stop), the server keeps running for the next process that uses its
 /// directory.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use windlass::setup::embedded::{Options, Postgres};
+///
+/// let postgres = Postgres::start(&Options::new("/var/tmp/my-queue")?).await?;
+/// println!("Postgres {} in {}", postgres.major_version(), postgres.data_dir().display());
+/// println!("{} -d {}", postgres.bin_dir().join("psql").display(), postgres.url());
+/// let settings = windlass::Settings::new(&postgres.database_url("app"))?;
+/// # let _ = settings;
+/// postgres.stop().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Postgres {
     data_dir: PathBuf,

@@ -10,6 +10,16 @@ use crate::store::database::Settings;
 use crate::store::{doctor, install, schema, supported};
 
 /// What [`migrate`](crate::migrate) would do.
+///
+/// ```no_run
+/// # async fn example(settings: &windlass::Settings) -> windlass::Result<()> {
+/// let pending = windlass::setup::pending(settings).await?;
+/// if !pending.is_nothing() {
+///     println!("would apply {:?} and repair {:?}", pending.migrations, pending.repairs);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PendingSetup {
@@ -34,6 +44,14 @@ impl PendingSetup {
 }
 
 /// Returns what a migration of this database would do. Changes nothing, and needs no privilege if there is nothing to do.
+///
+/// ```no_run
+/// # async fn example(settings: &windlass::Settings) -> windlass::Result<()> {
+/// // A deployment that migrates in a separate step checks that it has run.
+/// assert!(windlass::setup::pending(settings).await?.is_nothing());
+/// # Ok(())
+/// # }
+/// ```
 pub async fn pending(settings: &Settings) -> Result<PendingSetup> {
     let connection = open(settings).await?;
     look(&connection.client).await

@@ -21,6 +21,11 @@ end $$;
 ";
 
 /// The SQL that `migrate` would run on an empty database, to review it or to run it with another tool.
+///
+/// ```
+/// let sql = windlass::setup::print_sql();
+/// assert!(sql.contains("create schema"));
+/// ```
 #[must_use]
 pub fn print_sql() -> String {
     let roles = roles::install_sql();
@@ -29,6 +34,12 @@ pub fn print_sql() -> String {
 }
 
 /// The SQL that upgrades a database whose newest migration has this number; the functions are always included.
+///
+/// ```
+/// use windlass::setup::{NEWEST_SCHEMA, print_sql, print_sql_from};
+///
+/// assert!(print_sql_from(NEWEST_SCHEMA).len() < print_sql().len());
+/// ```
 #[must_use]
 pub fn print_sql_from(version: i32) -> String {
     format!(

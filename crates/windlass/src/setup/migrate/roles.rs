@@ -39,6 +39,11 @@ pub(super) const MEMBERSHIPS: [(&str, &str, bool); 6] = [
 
 /// The SQL that creates the roles, for whoever may create roles. It can be run again, and in any database of the server. It also allows
 /// these logins to migrate; without any, the owner of the database in which it runs.
+///
+/// ```
+/// let sql = windlass::setup::print_roles_sql(&["app".to_owned()]);
+/// assert!(sql.contains("windlass_app"));
+/// ```
 #[must_use]
 pub fn print_roles_sql(logins: &[String]) -> String {
     let mut sql = create_sql();

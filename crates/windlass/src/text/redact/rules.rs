@@ -10,6 +10,14 @@ use super::{Redactor, keys};
 use crate::error::{Error, Result};
 
 /// The redaction rules of a definition, in addition to the defaults.
+///
+/// ```
+/// use windlass::redact::Redaction;
+///
+/// let redaction = Redaction::new().key("password").expression(r"card-\d+");
+/// assert!(redaction.check().is_ok() && !redaction.is_empty());
+/// assert!(Redaction::new().expression("(").check().is_err());
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]

@@ -35,7 +35,13 @@ static IS_READY: AtomicBool = AtomicBool::new(false);
 
 /// Call this at the start of `main`, before any runtime, in every program whose workers run commands. In a process that
 /// was started as a shim it supervises commands and does not return; in any other it returns immediately.
-pub fn run_shim_if_asked() {
+///
+/// ```no_run
+/// // The first line of `main`.
+/// windlass::worker::run_shim_if_requested();
+/// // Start the runtime and the worker after this.
+/// ```
+pub fn run_shim_if_requested() {
     IS_READY.store(true, Ordering::Release);
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_some_and(|first| first == ARGUMENT) && arguments.next().is_none() {

@@ -17,6 +17,18 @@ use crate::text::redact::Redactor;
 use crate::worker::file::{Item, Table};
 
 /// A command that a worker can run: jobs specify its key, everything else stays in the file.
+///
+/// ```
+/// use windlass::worker::WorkerFile;
+///
+/// let text = "[commands.resize]\nargv = [\"/usr/bin/convert\", \"{payload.path}\"]\n";
+/// let file = WorkerFile::parse("worker.toml", text)?;
+/// let command = &file.commands[0];
+/// assert_eq!(command.key(), "resize");
+/// let argv = command.argv_for(windlass::DEFAULT_TENANT, uuid::Uuid::from_u128(7), 1, r#"{ "path": "a.png" }"#)?;
+/// assert_eq!(argv, ["/usr/bin/convert", "a.png"]);
+/// # Ok::<(), windlass::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct CommandSpec {
     pub(crate) key: String,

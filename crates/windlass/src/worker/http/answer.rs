@@ -78,14 +78,14 @@ struct AnswerBody {
     id: Option<Uuid>,
 }
 
-pub(super) type Read = (RunResult, Option<Progress>);
+pub(super) type EndpointResult = (RunResult, Option<Progress>);
 
 const MAX_EXCERPT: usize = 1000;
 /// The maximum delay of a job by a header.
 const MAX_PAUSE: Duration = Duration::from_secs(24 * 3600);
 
 /// Reads the response to a call with one job.
-pub(super) fn read(call: &CallResult, lease: Duration) -> Read {
+pub(super) fn read(call: &CallResult, lease: Duration) -> EndpointResult {
     match success(call) {
         Err(finish) => (*finish, None),
         Ok(answer) => match parse_body(&answer.body) {
@@ -102,7 +102,7 @@ pub(super) fn read(call: &CallResult, lease: Duration) -> Read {
 }
 
 /// Reads the response to a call with several jobs: `{"outcomes": [{"id": …, …}, …]}`, or one error status for all.
-pub(super) fn read_batch(call: &CallResult, jobs: &[Uuid], lease: Duration) -> Vec<Read> {
+pub(super) fn read_batch(call: &CallResult, jobs: &[Uuid], lease: Duration) -> Vec<EndpointResult> {
     #[derive(Deserialize)]
     struct Outcomes {
         outcomes: Vec<AnswerBody>,
@@ -195,7 +195,7 @@ fn as_json(value: &impl serde::Serialize) -> Option<Box<RawValue>> {
 }
 
 impl AnswerBody {
-    fn read(self, lease: Duration) -> Read {
+    fn read(self, lease: Duration) -> EndpointResult {
         let progress = self.progress.clone();
         let finish = self.finish(lease).unwrap_or_else(|error| not_understood(&error));
         (finish, progress)

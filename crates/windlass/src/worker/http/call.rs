@@ -220,6 +220,14 @@ fn fault_of(error: &reqwest::Error) -> CallFault {
 }
 
 /// The addresses of a name; the system's resolver unless a test provides another.
+///
+/// ```
+/// use windlass::worker::Lookup;
+///
+/// // For tests: every name is the documentation address.
+/// let lookup = Lookup::new(|_name| vec![[192, 0, 2, 1].into()]);
+/// # let _ = lookup;
+/// ```
 #[derive(Clone, Default)]
 pub struct Lookup(Option<Arc<Find>>);
 

@@ -15,6 +15,23 @@ use crate::error::{Error, Result};
 use crate::webhook::Key;
 
 /// The endpoint for jobs of one definition. Times are in seconds.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use windlass::worker::HttpEndpoint;
+///
+/// let endpoint = HttpEndpoint::new("https://images.example/jobs")
+///     .method("PUT")
+///     .headers(BTreeMap::from([("authorization".to_owned(), "Bearer 7".into())]))
+///     .secret("a secret of at least 16 bytes".into())
+///     .timeout(10.0)
+///     .lease(600.0)
+///     .allow(vec!["images.internal:8080".to_owned()])
+///     .batch(20)
+///     .redirects(0)
+///     .max_response_bytes(64 * 1024);
+/// assert_eq!(endpoint.batch, 20);
+/// ```
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -146,6 +163,16 @@ fn mebibyte() -> usize {
 }
 
 /// A text that is never printed: the text itself, or where to find it.
+///
+/// ```
+/// use windlass::worker::SecretText;
+///
+/// let from_file = SecretText::File { file: "/run/secrets/token".to_owned() };
+/// let from_environment = SecretText::Env { env: "TOKEN".to_owned() };
+/// # let _ = (from_file, from_environment);
+/// // Never printed:
+/// assert!(!format!("{:?}", SecretText::from("hunter2")).contains("hunter2"));
+/// ```
 #[derive(Clone, Deserialize)]
 #[serde(untagged)]
 #[non_exhaustive]

@@ -187,8 +187,8 @@ async fn verb(acting: &Acting, action: Action, of: &Objects) {
         Action::QueuePause | Action::QueueResume => {
             acting.set_paused(name, action == Action::QueuePause).await
         }
-        Action::RetentionSet => acting.keep_by_name(Some(name), "canceled", keep).await.map(drop),
-        Action::RetentionClear => acting.forget_rule(Some(name), "canceled").await,
+        Action::RetentionSet => acting.set_retention_by_name(Some(name), "canceled", keep).await.map(drop),
+        Action::RetentionClear => acting.clear_retention(Some(name), "canceled").await,
         Action::TenantCreate => {
             acting.create_tenant(&fields(json!({"slug": of.unused, "name": "T"}))).await.map(drop)
         }

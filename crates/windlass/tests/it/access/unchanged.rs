@@ -129,7 +129,7 @@ async fn no_verb_of_the_library_records_what_it_did_not_change() {
         let change = json!({"max_attempts": 5});
         acts!(all, "change_definition", |acting| acting.change_definition(definition, fields(&change), None));
         let day = Some(Duration::from_secs(86_400));
-        acts!(own, "keep", |acting| acting.keep(None, State::Failed, day));
+        acts!(own, "set_retention", |acting| acting.set_retention(None, State::Failed, day));
         let event = NewEvent::new("e").dedupe_id("d");
         acts!(own, "emit", |acting| acting.emit(&event));
         if trigger.is_none() {
@@ -142,7 +142,7 @@ async fn no_verb_of_the_library_records_what_it_did_not_change() {
 
         let before = rows(&client).await;
         queue.set_paused("r", true).await.unwrap();
-        queue.keep(tenant, None, State::Canceled, day, "a").await.unwrap();
+        queue.set_retention(tenant, None, State::Canceled, day, "a").await.unwrap();
         let purged = queue.purge_subject(tenant, "s", "1").await.unwrap();
         assert_eq!((rows(&client).await - before, purged), (2 * expected, 0));
         queue.enqueue(&NewJob::new("held")).await.unwrap();

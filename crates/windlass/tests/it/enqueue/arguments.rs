@@ -34,8 +34,8 @@ async fn the_sql_function_names_the_argument_that_it_rejects() {
     let odd = hand.enqueue("'held', tags => array['a']").await;
     let spoil = "update windlass.job set tags = array[array['a', 'b']] where id = $1";
     hand.client.execute(spoil, &[&odd]).await.unwrap();
-    let looking = queue.look(Reach::Tenant(DEFAULT_TENANT)).await.unwrap();
-    assert!(looking.job(DEFAULT_TENANT, odd).await.unwrap().unwrap().tags.is_empty());
+    let reading = queue.read(Reach::Tenant(DEFAULT_TENANT)).await.unwrap();
+    assert!(reading.job(DEFAULT_TENANT, odd).await.unwrap().unwrap().tags.is_empty());
 }
 
 /// a raw unique violation, which an application cannot tell from one of its own tables.

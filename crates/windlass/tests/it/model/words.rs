@@ -63,6 +63,7 @@ pub(super) fn if_unmet(policy: IfUnmet) -> &'static str {
         IfUnmet::Cancel => "cancel",
         IfUnmet::Run => "run",
         IfUnmet::Wait => "wait",
+        _ => panic!("{policy:?} has no word"),
     }
 }
 

@@ -168,9 +168,9 @@ async fn a_job_with_an_instant_out_of_range_is_listed_claimed_and_reaped() {
     assert_eq!(queue.list(&Filter::new(DEFAULT_TENANT)).await.unwrap().jobs.len(), 3);
     for job in [odd, early, later] {
         assert!(queue.job(DEFAULT_TENANT, job).await.unwrap().is_some());
-        let looking = queue.look(Reach::Tenant(DEFAULT_TENANT)).await.unwrap();
-        looking.why(job).await.unwrap();
-        looking.end().await.unwrap();
+        let reading = queue.read(Reach::Tenant(DEFAULT_TENANT)).await.unwrap();
+        reading.why(job).await.unwrap();
+        reading.end().await.unwrap();
     }
     keeper(&queue).run_once(Duty::Promote).await.unwrap();
     assert_eq!(hand.claim_all().await.len(), 2);
@@ -209,7 +209,7 @@ async fn an_unknown_state_code_is_an_error_and_hides_no_other() {
          update windlass.history set job_status = 9 where job_id = '{damaged}'"
     );
     hand.client.batch_execute(&spoil).await.unwrap();
-    let looking = queue.look(Reach::Tenant(DEFAULT_TENANT)).await.unwrap();
+    let looking = queue.read(Reach::Tenant(DEFAULT_TENANT)).await.unwrap();
     for error in
         [queue.job(DEFAULT_TENANT, damaged).await.unwrap_err(), looking.why(damaged).await.unwrap_err()]
     {

@@ -54,10 +54,10 @@ async fn tenants_are_isolated_behind_a_pooler() {
     for round in 0..times(400, 2000_usize) {
         let tenant = tenants[round % 2];
         let look = async {
-            let looking = queue.look(windlass::admin::Reach::Tenant(tenant)).await?;
-            let page = looking.list(&windlass::job::Filter::new(tenant)).await?;
-            let counts = looking.counts().await?;
-            looking.end().await?;
+            let reading = queue.read(windlass::admin::Reach::Tenant(tenant)).await?;
+            let page = reading.list(&windlass::job::Filter::new(tenant)).await?;
+            let counts = reading.counts().await?;
+            reading.end().await?;
             Ok::<_, windlass::Error>((page.jobs, counts))
         };
         if round % 3 == 0 {

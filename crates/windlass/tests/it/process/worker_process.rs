@@ -273,7 +273,7 @@ impl Handler for Effect {
                 tx.commit().await?;
                 done
             }
-            Completion::LeaseLost => {
+            _ => {
                 tx.rollback().await?;
                 Done::new()
             }

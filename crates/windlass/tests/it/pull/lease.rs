@@ -5,7 +5,7 @@ use std::time::Duration;
 use uuid::Uuid;
 use windlass::job::{Fence, OnTimeout, State};
 use windlass::keeper::Duty;
-use windlass::pull::{Beat, Held, Pull};
+use windlass::pull::{Heartbeat, Held, Pull};
 use windlass::{DEFAULT_TENANT, Definition, Done, Failure, NewJob, Queue};
 use windlass_testing::{TestQueue, eventually, settings, until_a_session_waits};
 
@@ -58,7 +58,7 @@ async fn a_write_with_another_fence_is_lease_lost_and_changes_nothing() {
 }
 
 async fn lost_in_every_call(pull: &Pull, job: Uuid, fence: &str) {
-    let (puller, beat) = (anyone(), Beat::default().percent(Some(1.0)).message(Some("x".to_owned())));
+    let (puller, beat) = (anyone(), Heartbeat::default().percent(Some(1.0)).message(Some("x".to_owned())));
     assert_eq!(pull.heartbeat(&puller, job, fence, &beat).await.unwrap(), Held::LeaseLost, "{fence}");
     assert_eq!(pull.complete(&puller, job, fence, Done::new()).await.unwrap(), Held::LeaseLost, "{fence}");
     assert_eq!(
@@ -78,7 +78,7 @@ async fn an_expired_lease_is_valid_until_it_is_reaped() {
     let id = queue.enqueue(&NewJob::new("pulled")).await.unwrap().id;
     let taken = take_one(&pull).await;
     client.execute(EXPIRE, &[]).await.unwrap();
-    let beaten = pull.heartbeat(&anyone(), id, &taken.fence, &Beat::default()).await.unwrap();
+    let beaten = pull.heartbeat(&anyone(), id, &taken.fence, &Heartbeat::default()).await.unwrap();
     assert!(matches!(beaten, Held::Held(_)), "it sent a heartbeat before another worker claimed the job");
     let keeper = keeper(&queue);
     assert_eq!(keeper.run_once(Duty::Reap).await.unwrap().moved, 0);
@@ -128,7 +128,7 @@ async fn a_job_without_heartbeats_is_lost_while_its_worker_lives() {
     let [silent, alive] = &jobs[..] else { panic!("two are queued") };
     let keeper = keeper(&queue);
     eventually("the one without heartbeats is recovered", async || {
-        let beat = Beat::default().lease(Some(Duration::from_secs(30)));
+        let beat = Heartbeat::default().lease(Some(Duration::from_secs(30)));
         assert!(matches!(
             pull.heartbeat(&anyone(), alive.id, &alive.fence, &beat).await.unwrap(),
             Held::Held(_)
@@ -140,7 +140,7 @@ async fn a_job_without_heartbeats_is_lost_while_its_worker_lives() {
     assert_eq!(status(&client, alive.id).await, "running");
     let present = "select count(*) from windlass.job_workers where worker_id = 'tester@pull' and stopped_at is null and ended = 'lost'";
     assert_eq!(count(&client, present).await, 1, "it left one job");
-    pull.heartbeat(&anyone(), alive.id, &alive.fence, &Beat::default()).await.unwrap();
+    pull.heartbeat(&anyone(), alive.id, &alive.fence, &Heartbeat::default()).await.unwrap();
     assert_eq!(count(&client, present).await, 0, "and sends a heartbeat");
     let lease = job(&client, alive.id).await["lease_expires_at"].clone();
     assert!(lease.as_str().is_some(), "the job shows its own lease");
@@ -160,7 +160,7 @@ async fn a_pulled_attempt_times_out_despite_heartbeats() {
     assert_eq!(taken.lease_expires_at, taken.deadline, "the lease ends with the attempt's time");
     let keeper = keeper(&queue);
     eventually("it has timed out", async || {
-        let beat = Beat::default().lease(Some(Duration::from_secs(600)));
+        let beat = Heartbeat::default().lease(Some(Duration::from_secs(600)));
         if let Held::Held(beaten) = pull.heartbeat(&anyone(), id, &taken.fence, &beat).await.unwrap() {
             assert_eq!(beaten.lease_expires_at, taken.deadline);
         }
@@ -235,12 +235,12 @@ async fn a_heartbeat_whose_caller_disconnects_delays_no_other() {
     tx.query_one("select from windlass.pull_lease where job_id = $1 for update", &[&stuck.id]).await.unwrap();
     let beating = tokio::spawn({
         let (pull, id, fence) = (pull.clone(), stuck.id, stuck.fence.clone());
-        async move { pull.heartbeat(&anyone(), id, &fence, &Beat::default()).await }
+        async move { pull.heartbeat(&anyone(), id, &fence, &Heartbeat::default()).await }
     });
     until_a_session_waits(&queue.client().await).await;
     beating.abort();
     assert!(beating.await.unwrap_err().is_cancelled());
-    let beaten = pull.heartbeat(&anyone(), other.id, &other.fence, &Beat::default()).await.unwrap();
+    let beaten = pull.heartbeat(&anyone(), other.id, &other.fence, &Heartbeat::default()).await.unwrap();
     assert!(matches!(beaten, Held::Held(_)));
     tx.rollback().await.unwrap();
     pull.stop().await;

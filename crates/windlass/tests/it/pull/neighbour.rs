@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 use windlass::job::State;
-use windlass::pull::{Beat, Held, Pull, Puller};
+use windlass::pull::{Heartbeat, Held, Pull, Puller};
 use windlass::{Definition, Done, Error, NewJob};
 use windlass_testing::{TestQueue, eventually, until_a_session_waits};
 
@@ -151,8 +151,8 @@ async fn the_workers_of_a_tenant_are_limited() {
 async fn a_heartbeat_with_too_much_text_is_rejected_by_field() {
     let (_queue, pull, loud, _) = two_tenants().await;
     for (field, beat) in [
-        ("log", Beat::default().log(vec!["x".repeat(1024); 1025])),
-        ("progress/message", Beat::default().message(Some("x".repeat(64 * 1024 + 1)))),
+        ("log", Heartbeat::default().log(vec!["x".repeat(1024); 1025])),
+        ("progress/message", Heartbeat::default().message(Some("x".repeat(64 * 1024 + 1)))),
     ] {
         let refused = pull.heartbeat(&of(loud), Uuid::nil(), "x", &beat).await.unwrap_err();
         assert!(matches!(&refused, Error::Refused { field: named, .. } if named == field), "{refused}");
@@ -233,7 +233,7 @@ async fn completions_whose_next_jobs_wait_for_a_key_leave_a_connection_to_heartb
     while let Some(ended) = completions.join_next().await {
         let error = ended.unwrap().unwrap_err();
         assert!(matches!(&error, Error::Locked { what } if what.contains("next jobs")), "{error}");
-        let beat = pull.heartbeat(&of(tenant), running.id, &running.fence, &Beat::default()).await;
+        let beat = pull.heartbeat(&of(tenant), running.id, &running.fence, &Heartbeat::default()).await;
         assert!(matches!(beat.unwrap(), Held::Held(_)));
         beats += 1;
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use windlass::job::LogPosition;
-use windlass::pull::{Beat, Held};
+use windlass::pull::{Heartbeat, Held};
 use windlass::redact::Redaction;
 use windlass::{DEFAULT_TENANT, Definition, Done, Failure, NewJob};
 
@@ -28,7 +28,8 @@ async fn no_message_of_a_pull_worker_stores_a_secret() {
         let mut log: Vec<String> = ["on two", "lines"].map(str::to_owned).to_vec();
         log.insert(0, "x".repeat(70_000));
         log.push(format!("with {message} in Bonn"));
-        let beat = Beat::default().percent(Some(1.0)).message(Some(format!("half of {message}"))).log(log);
+        let beat =
+            Heartbeat::default().percent(Some(1.0)).message(Some(format!("half of {message}"))).log(log);
         assert!(matches!(pull.heartbeat(&anyone(), id, &taken.fence, &beat).await.unwrap(), Held::Held(_)));
         let hidden = "[redacted], [redacted], [redacted], [redacted]";
         assert_eq!(job(&client, id).await["progress_message"], format!("half of {hidden}"));

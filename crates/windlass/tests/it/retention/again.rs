@@ -14,7 +14,7 @@ const AGAIN: &str = "select count(*) from windlass.prune_again";
 const MAX_HOLDS: i64 = 1000;
 
 async fn keep_for(queue: &Queue, tenant: Uuid, days: u32) {
-    queue.keep(tenant, Some("held"), State::Succeeded, Some(DAY * days), "tester").await.unwrap();
+    queue.set_retention(tenant, Some("held"), State::Succeeded, Some(DAY * days), "tester").await.unwrap();
 }
 
 /// Every row is read for every definition and status, in each round of pruning.

@@ -103,7 +103,7 @@ async fn a_rule_reads_a_part_of_the_history_at_a_time_whatever_belongs_to_it() {
     fill(&hand, "held", 40_000).await;
     let tenant = queue.tenant("small").await;
     let old = ended(&hand, &format!("'held', tenant_id => '{tenant}'"), None, 2).await;
-    queue.keep(tenant, Some("held"), State::Succeeded, Some(DAY), "tester").await.unwrap();
+    queue.set_retention(tenant, Some("held"), State::Succeeded, Some(DAY), "tester").await.unwrap();
     let mut watch = Watch::open(queue.url()).await;
     let mut most = 0;
     eventually("the tenant's job is deleted", async || {

@@ -22,7 +22,7 @@ impl Reference {
                     (Some(State::Succeeded), _) | (_, IfUnmet::Run) => true,
                     // A purge of a dependency counts as a cancel.
                     (state, IfUnmet::Wait) => matches!(state, None | Some(State::Canceled)),
-                    (_, IfUnmet::Cancel) => false,
+                    _ => false,
                 };
                 waiting.insert(job);
                 if !met && if_unmet != IfUnmet::Cancel {

@@ -15,7 +15,7 @@ use windlass::worker::WorkerFile;
 use windlass::{Queue, Settings, Worker};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    windlass::worker::run_shim_if_asked();
+    windlass::worker::run_shim_if_requested();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(work())
 }
