@@ -360,7 +360,7 @@ async fn a_token_that_may_only_write_reads_nothing() {
         "payload_template": {"customer": "private"}});
     let made = server.admin.post("/api/v1/jobs/triggers", &trigger).await.expect(201);
     let path = format!("/api/v1/jobs/triggers/{}", made["id"].as_str().unwrap());
-    let writer = server.scoped_client(tenant, Role::Operator, Some(&["triggers:write"])).await;
+    let writer = server.scoped_client(tenant, Role::TenantAdmin, Some(&["triggers:write"])).await;
     let shown = writer.patch(&path, &json!({})).await.expect(200);
     assert_eq!(shown.as_object().unwrap().keys().collect::<Vec<_>>(), ["generation", "id"]);
 }

@@ -167,7 +167,7 @@ async fn an_open_transaction_that_defines_what_is_stored_stops_nobody() {
     open.batch_execute(r#"select windlass.define('{"key": "a", "timeout_seconds": 9}')"#).await.unwrap();
     crate::schedule::create(&queue, &NewTrigger::event("t", "x.y", "a")).await;
     other.batch_execute("reset lock_timeout").await.unwrap();
-    let change = r#"select windlass.define('{"key": "a", "timeout_seconds": 8}')"#;
+    let change = r#"select windlass.define('{"key": "a", "timeout_seconds": 10}')"#;
     assert_eq!(refusal(other.query(change, &[]).await), "WL016");
 }
 

@@ -45,7 +45,9 @@ impl Fleet {
             .unwrap()
             .flat_map(|file| {
                 let text = fs::read_to_string(file.unwrap().path()).unwrap();
-                text.lines().map(|line| Entry::parse(line).expect("a whole line")).collect::<Vec<_>>()
+                // A line that is being written is part of the next read.
+                let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+                whole.lines().map(|line| Entry::parse(line).expect("a whole line")).collect::<Vec<_>>()
             })
             .collect();
         entries.sort_by_key(|entry| entry.at_ns);

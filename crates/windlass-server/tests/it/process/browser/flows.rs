@@ -111,7 +111,7 @@ async fn a_schedule_is_created_and_its_next_runs_are_shown() {
     chrome.until("the job's page is open", async || chrome.path().await.starts_with("/ui/jobs/")).await;
     chrome.until_text("#job-badge", "Succeeded").await;
     let facts = chrome.text("dl.facts").await;
-    assert!(facts.contains("manual (a person or an application)\nTrigger\nNightly provider sync"), "{facts}");
+    assert!(facts.contains("Trigger\nNightly provider sync"), "{facts}");
     chrome.click("dl.facts a[href^='/ui/triggers/']").await;
     chrome.until_text("h1", "Nightly provider sync").await;
     chrome.close().await;

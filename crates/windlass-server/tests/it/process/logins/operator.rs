@@ -57,9 +57,9 @@ pub(super) async fn every_command_works(place: &Place, url: &str) {
     let workers: serde_json::Value =
         serde_json::from_str(&operator.does(&["workers", "list", "--json"]).await).unwrap();
     let worker = workers[0]["worker_id"].as_str().unwrap_or_else(|| panic!("{workers}")).to_owned();
-    // The jobs of the rows before have ended, so there is nothing to change.
-    operator.ends_with(&["workers", "drain", &worker], &[5]).await;
-    operator.ends_with(&["workers", "resume", &worker], &[5]).await;
+    // The worker of the rows before has stopped.
+    operator.ends_with(&["workers", "drain", &worker], &[6]).await;
+    operator.ends_with(&["workers", "resume", &worker], &[6]).await;
     operator.does(&["retention", "set", "canceled", "7d"]).await;
     operator.does(&["retention", "list"]).await;
     operator.does(&["retention", "clear", "canceled"]).await;

@@ -30,7 +30,6 @@ $$;
 create or replace function windlass.change_definition(of_id uuid, fields jsonb, expected text) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
-set lock_timeout = '3s'
 as $$
 #variable_conflict use_column
 declare
@@ -53,7 +52,5 @@ begin
     perform windlass.record_act(null, 'definition.change', of_id::text, was, windlass.shown_definition(of_id));
   end if;
   return windlass.shown_definition(of_id);
-exception when lock_not_available then
-  perform windlass.refuse_locked('the definition');
 end
 $$;

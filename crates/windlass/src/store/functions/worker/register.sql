@@ -11,11 +11,11 @@ declare
     when octet_length(version) > 500 then 'version'
     when pg_column_size(metadata) > 65536 then 'metadata' end;
 begin
-  if field is not null then
+  if not windlass.is_list(queues) or not windlass.is_list(definition_keys) then
+    perform windlass.refuse_array(case when windlass.is_list(queues) then 'definition_keys' else 'queues' end);
+  elsif field is not null then
     raise exception '% must have 1 to 500 bytes without control characters, and metadata at most 64 KiB', field
       using errcode = 'WL007', column = field;
-  elsif not windlass.is_list(queues) or not windlass.is_list(definition_keys) then
-    perform windlass.refuse_array(case when windlass.is_list(queues) then 'definition_keys' else 'queues' end);
   elsif not (windlass.is_list_of_names(queues) and windlass.is_list_of_names(definition_keys)) then
     raise exception 'queues and definition_keys must be lists of names of at most 500 bytes'
       using errcode = 'WL007', column = case when windlass.is_list_of_names(queues) then 'definition_keys' else 'queues' end;
