@@ -27,9 +27,11 @@ mod promote;
 mod prune;
 mod purge_tenants;
 mod reap;
+mod retire;
 mod sample;
 mod schedule;
 mod seal;
+mod settings;
 mod share;
 mod unblock;
 
@@ -47,163 +49,18 @@ pub use crate::model::duty::Duty;
 use crate::queue::Queue;
 use crate::queue::listen::{self, Wake};
 use crate::telemetry;
-
-/// The intervals of the duties.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct KeeperSettings {
-    /// The longest time that the promoter sleeps; it wakes earlier when a job is due.
-    pub promote: Duration,
-    /// The same for the scheduler, which wakes when a schedule is due or has been changed.
-    pub schedule: Duration,
-    /// The maximum delay of an event if its notification is lost.
-    pub dispatch: Duration,
-    /// How often expired leases are reaped.
-    pub reap: Duration,
-    /// How often jobs past their deadline are ended.
-    pub expire: Duration,
-    /// How often blocked jobs are checked, in addition to the notifications.
-    pub unblock: Duration,
-    /// How often the counters are folded.
-    pub fold: Duration,
-    /// How often expired data is deleted.
-    pub prune: Duration,
-    /// The share of its time that pruning works while it has a backlog, above 0 and up to 1. The rest is left to the
-    /// jobs.
-    pub prune_share: f64,
-    /// How often actions are chained in the audit trail.
-    pub seal: Duration,
-    /// How often the data of deleted tenants is purged.
-    pub purge_tenants: Duration,
-    /// How often partitions are created ahead of time.
-    pub partition: Duration,
-    /// How often activity is summed for the charts.
-    pub sample: Duration,
-}
-
-impl Default for KeeperSettings {
-    fn default() -> Self {
-        Self {
-            promote: Duration::from_secs(1),
-            schedule: Duration::from_secs(1),
-            dispatch: Duration::from_secs(1),
-            reap: Duration::from_secs(5),
-            expire: Duration::from_secs(5),
-            unblock: Duration::from_secs(2),
-            fold: Duration::from_secs(1),
-            prune: Duration::from_secs(60),
-            prune_share: 0.1,
-            seal: Duration::from_secs(2),
-            purge_tenants: Duration::from_secs(5),
-            partition: Duration::from_secs(3600),
-            sample: Duration::from_secs(5),
-        }
-    }
-}
-
-/// Setters for values that differ from the defaults.
-impl KeeperSettings {
-    /// Sets [`Self::promote`](field@Self::promote).
-    #[must_use]
-    pub fn promote(mut self, every: Duration) -> Self {
-        self.promote = every;
-        self
-    }
-
-    /// Sets [`Self::schedule`](field@Self::schedule).
-    #[must_use]
-    pub fn schedule(mut self, every: Duration) -> Self {
-        self.schedule = every;
-        self
-    }
-
-    /// Sets [`Self::dispatch`](field@Self::dispatch).
-    #[must_use]
-    pub fn dispatch(mut self, every: Duration) -> Self {
-        self.dispatch = every;
-        self
-    }
-
-    /// Sets [`Self::reap`](field@Self::reap).
-    #[must_use]
-    pub fn reap(mut self, every: Duration) -> Self {
-        self.reap = every;
-        self
-    }
-
-    /// Sets [`Self::expire`](field@Self::expire).
-    #[must_use]
-    pub fn expire(mut self, every: Duration) -> Self {
-        self.expire = every;
-        self
-    }
-
-    /// Sets [`Self::unblock`](field@Self::unblock).
-    #[must_use]
-    pub fn unblock(mut self, every: Duration) -> Self {
-        self.unblock = every;
-        self
-    }
-
-    /// Sets [`Self::fold`](field@Self::fold).
-    #[must_use]
-    pub fn fold(mut self, every: Duration) -> Self {
-        self.fold = every;
-        self
-    }
-
-    /// Sets [`Self::prune`](field@Self::prune).
-    #[must_use]
-    pub fn prune(mut self, every: Duration) -> Self {
-        self.prune = every;
-        self
-    }
-
-    /// Sets [`Self::seal`](field@Self::seal).
-    #[must_use]
-    pub fn seal(mut self, every: Duration) -> Self {
-        self.seal = every;
-        self
-    }
-
-    /// Sets [`Self::purge_tenants`](field@Self::purge_tenants).
-    #[must_use]
-    pub fn purge_tenants(mut self, every: Duration) -> Self {
-        self.purge_tenants = every;
-        self
-    }
-
-    /// Sets [`Self::partition`](field@Self::partition).
-    #[must_use]
-    pub fn partition(mut self, every: Duration) -> Self {
-        self.partition = every;
-        self
-    }
-
-    /// Sets [`Self::sample`](field@Self::sample).
-    #[must_use]
-    pub fn sample(mut self, every: Duration) -> Self {
-        self.sample = every;
-        self
-    }
-
-    /// Sets [`Self::prune_share`](field@Self::prune_share).
-    #[must_use]
-    pub fn prune_share(mut self, share: f64) -> Self {
-        self.prune_share = share;
-        self
-    }
-}
+pub use settings::KeeperSettings;
 
 /// The tasks of a keeper, each with its own connection, so that none waits for another's statement. A duty that must
 /// not be delayed by another one is alone in its task.
-const TASKS: [&[Duty]; 7] = [
+const TASKS: [&[Duty]; 8] = [
     &[Duty::Promote],
     &[Duty::Schedule],
     &[Duty::Dispatch],
     &[Duty::Reap],
     &[Duty::Unblock],
     &[Duty::Expire, Duty::Fold],
+    &[Duty::Retire],
     &[Duty::Partition, Duty::Prune, Duty::Seal, Duty::PurgeTenants, Duty::Sample],
 ];
 
@@ -261,6 +118,7 @@ impl Keeper {
             Duty::Unblock => unblock::run_once(database).await,
             Duty::Fold => fold::run_once(database).await,
             Duty::Prune => prune::run_once(database).await,
+            Duty::Retire => retire::run_once(database).await,
             Duty::Seal => seal::run_once(database).await,
             Duty::PurgeTenants => purge_tenants::run_once(database).await,
             Duty::Partition => partition::run_once(database).await,
@@ -321,9 +179,9 @@ impl Keeper {
         }
     }
 
-    /// One keeper prunes at a time, so that the share of one is the share of all.
+    /// One keeper prunes at a time, and one replaces partitions, so that the share of one is the share of all.
     async fn run_if_leading(&self, duty: Duty) -> Result<Round> {
-        if duty == Duty::Prune
+        if matches!(duty, Duty::Prune | Duty::Retire)
             && !leader::leads(self.queue.database(), duty.as_str(), self.holder, PRUNE_ROUND).await?
         {
             return Ok(Round::default());
@@ -331,9 +189,9 @@ impl Keeper {
         self.run_once(duty).await
     }
 
-    /// Keeps the lead while it pauses between two rounds, so that no other keeper prunes in its pause.
+    /// Keeps the lead while it pauses between two rounds, so that no other keeper continues in its pause.
     async fn lead_during(&self, duty: Duty, rest: Duration) {
-        if duty != Duty::Prune {
+        if !matches!(duty, Duty::Prune | Duty::Retire) {
             return;
         }
         let until_next = rest + PRUNE_ROUND;
@@ -348,6 +206,9 @@ impl Keeper {
         if duty == Duty::Prune {
             let rest = took.mul_f64(1.0 / self.settings.prune_share.clamp(0.001, 1.0) - 1.0);
             rest.min(leader::MAX_LEAD.saturating_sub(PRUNE_ROUND))
+        } else if duty == Duty::Retire {
+            // A step that read a whole partition has used a core for as long as it took.
+            took.min(leader::MAX_LEAD.saturating_sub(PRUNE_ROUND))
         } else {
             Duration::ZERO
         }
@@ -363,6 +224,7 @@ impl Keeper {
             Duty::Unblock => self.settings.unblock,
             Duty::Fold => self.settings.fold,
             Duty::Prune => self.settings.prune,
+            Duty::Retire => self.settings.retire,
             Duty::Seal => self.settings.seal,
             Duty::PurgeTenants => self.settings.purge_tenants,
             Duty::Partition => self.settings.partition,
