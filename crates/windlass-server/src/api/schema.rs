@@ -13,7 +13,7 @@ use uuid::Uuid;
 #[allow(dead_code, reason = "the value is the library's own")]
 pub(crate) enum ChangedJob {
     /// For a credential with `jobs:read`.
-    Readable(Job),
+    Readable(Box<Job>),
     /// For any other.
     Written(WrittenJob),
 }

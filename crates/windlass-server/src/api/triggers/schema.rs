@@ -12,7 +12,7 @@ use uuid::Uuid;
 #[allow(dead_code, reason = "the value is the library's own")]
 pub(crate) enum ChangedTrigger {
     /// For a credential with `triggers:read`.
-    Readable(Trigger),
+    Readable(Box<Trigger>),
     /// For any other.
     Written(WrittenTrigger),
 }
