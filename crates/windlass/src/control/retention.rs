@@ -221,7 +221,7 @@ impl Reading {
 /// let hold = queue.hold(DEFAULT_TENANT, &HoldOn::Tenant, "lawsuit 12", "legal").await?;
 /// queue.release(DEFAULT_TENANT, hold, "legal").await?;
 /// for rule in queue.retention_progress().await? {
-///     println!("{}: {} deleted", rule.status, rule.purged);
+///     println!("{}: {} deleted", rule.status, rule.purged.unwrap_or_default());
 /// }
 /// # Ok(())
 /// # }

@@ -30,7 +30,7 @@ pub struct RetentionRule {
 /// ```no_run
 /// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
 /// for rule in queue.retention_progress().await? {
-///     println!("{} {}: {} deleted", rule.definition_key, rule.status, rule.purged);
+///     println!("{} {}: {} deleted", rule.definition_key, rule.status, rule.purged.unwrap_or_default());
 /// }
 /// # Ok(())
 /// # }
