@@ -5,6 +5,7 @@ use serde_json::json;
 use windlass::admin::INSTALLATION;
 use windlass::events::NewEvent;
 use windlass::keeper::{Duty, Keeper, KeeperSettings};
+use windlass::schedule::NewTrigger;
 use windlass::{DEFAULT_TENANT, Definition};
 
 use crate::support::TestServer;
@@ -52,6 +53,43 @@ async fn the_overview_shows_rows_skipped_by_any_duty() {
         let shown = page.expect_text(200);
         assert!(shown.contains(&subject) && shown.contains(&reason), "{duty}: {shown}");
         client.batch_execute("delete from windlass.trouble").await.unwrap();
+    }
+}
+
+/// Rows that were written past our checks, each of which a duty meets and skips.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_overview_shows_real_rows_that_duties_skip() {
+    let server = TestServer::start().await;
+    let (queue, client) = (&server.queue, server.queue.client().await);
+    queue.define(&Definition::new("held")).await.unwrap();
+    let deleting = queue.tenant("deleting").await;
+    let daily = NewTrigger::schedule("daily", "@daily", "held");
+    let schedule = queue.create_trigger(DEFAULT_TENANT, &daily, "tester").await.unwrap().id;
+    let on_event = NewTrigger::event("odd", "a.b", "held");
+    let matching = queue.create_trigger(DEFAULT_TENANT, &on_event, "tester").await.unwrap().id;
+    let spoil = format!(
+        r#"update windlass.job_triggers set cron_expr = 'now and then', next_due_at = now() - interval '1 minute' where id = '{schedule}';
+        update windlass.job_triggers set conditions = '{{"a": {{"like": 5}}}}' where id = '{matching}';
+        insert into windlass.total (tenant_id, lane, queued) values ('{DEFAULT_TENANT}', -7, 9223372036854775807);
+        insert into windlass.tally (tenant_id, lane, queued) values ('{DEFAULT_TENANT}', -7, 1);
+        select windlass.place_hold('{deleting}', null, 'user', '7', 'law', 'tester');
+        update windlass.tenants set status = 'deleting' where id = '{deleting}'"#
+    );
+    client.batch_execute(&spoil).await.unwrap();
+    queue.emit(&NewEvent::new("a.b").tenant(DEFAULT_TENANT)).await.unwrap();
+    let keeper = Keeper::new(queue.queue().clone(), KeeperSettings::default());
+    for duty in [Duty::Schedule, Duty::Dispatch, Duty::Fold, Duty::PurgeTenants] {
+        keeper.run_once(duty).await.unwrap();
+    }
+    let page = server.admin.get("/ui/overview").await;
+    let shown = page.expect_text(200);
+    for (subject, reason) in [
+        (schedule.to_string(), "cron"),
+        (matching.to_string(), "conditions"),
+        ("-7".to_owned(), "cannot be summed"),
+        (deleting.to_string(), "under legal hold"),
+    ] {
+        assert!(shown.contains(&subject) && shown.contains(reason), "{subject}, {reason}: {shown}");
     }
 }
 

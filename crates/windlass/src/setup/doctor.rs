@@ -78,6 +78,7 @@ async fn ask_about_jobs(client: &Client, facts: &mut DatabaseFacts) -> Result<()
     ask::take_operator(client).await?;
     facts.workers = ask::workers(client).await?;
     facts.stuck = ask::stuck(client).await?;
+    facts.numbers = ask::numbers(client).await?;
     facts.troubles = ask::troubles(client).await?;
     facts.listeners = ask::listeners(client).await?;
     Ok(())

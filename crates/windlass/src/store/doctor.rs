@@ -6,7 +6,7 @@ use super::database::{Statement, query_unnamed};
 use super::trouble;
 use crate::error::Result;
 use crate::model::doctor::facts::{
-    Damage, Holder, Installed, SchemaContents, Server, Stuck, TableFacts, WorkerFacts,
+    Damage, Holder, Installed, SchemaContents, Server, Stuck, TableFacts, UsedNumbers, WorkerFacts,
 };
 use crate::model::record::Trouble;
 
@@ -21,6 +21,7 @@ pub(crate) const STATEMENTS: &[&Statement] = &[
     &TAKE_OPERATOR,
     &WORKERS,
     &STUCK,
+    &NUMBERS,
     &LISTENERS,
 ];
 
@@ -35,6 +36,7 @@ static TAKE_OPERATOR: Statement =
     Statement { text: include_str!("sql/doctor/take_operator.sql"), types: &[] };
 static WORKERS: Statement = Statement { text: include_str!("sql/doctor/workers.sql"), types: &[] };
 static STUCK: Statement = Statement { text: include_str!("sql/doctor/stuck.sql"), types: &[] };
+static NUMBERS: Statement = Statement { text: include_str!("sql/doctor/numbers.sql"), types: &[] };
 static LISTENERS: Statement = Statement { text: include_str!("sql/doctor/listeners.sql"), types: &[] };
 
 pub(crate) async fn server(client: &Client) -> Result<Server> {
@@ -139,6 +141,14 @@ pub(crate) async fn stuck(client: &Client) -> Result<Vec<Stuck>> {
         age_seconds: row.get("age_seconds"),
     });
     Ok(stuck.collect())
+}
+
+pub(crate) async fn numbers(client: &Client) -> Result<Vec<UsedNumbers>> {
+    let rows = query_unnamed(client, &NUMBERS, &[]).await?;
+    Ok(rows
+        .iter()
+        .map(|row| UsedNumbers { relation: row.get("relation"), share: row.get("share") })
+        .collect())
 }
 
 pub(crate) async fn troubles(client: &Client) -> Result<Vec<Trouble>> {

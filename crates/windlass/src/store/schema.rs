@@ -61,6 +61,11 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         name: "unblock_turns",
         sql: include_str!("../../migrations/0026_unblock_turns.sql"),
     },
+    Migration {
+        version: 28,
+        name: "drain_requests",
+        sql: include_str!("../../migrations/0028_drain_requests.sql"),
+    },
 ];
 
 /// A number that increases with every change of a file below, and their common checksum, which a test verifies. Two
@@ -156,6 +161,7 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/worker/drain.sql"),
     include_str!("functions/worker/register.sql"),
     include_str!("functions/worker/stop.sql"),
+    include_str!("functions/worker/used_numbers.sql"),
     include_str!("functions/worker/wait.sql"),
     include_str!("functions/insight/sample_activity.sql"),
     include_str!("functions/keeper/expire.sql"),

@@ -66,3 +66,17 @@ async fn a_removed_head_stops_no_chain() {
     seal(&queue, &client, 3).await;
     assert_eq!(queue.verify_audit(&[]).await.unwrap(), []);
 }
+
+/// Ids of tenants can be chosen: the entry would be in the trail of a tenant that is created later.
+#[tokio::test]
+async fn an_entry_for_an_unknown_tenant_is_refused() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    for call in [
+        "record_audit($1, 'a', 'r', null, null, 'job.enqueue', 't', 'denied', null, null)",
+        "record_audits($1, '{a}', '{r}', '{x}', '{y}', 'job.enqueue', '{t}', '{null}')",
+    ] {
+        let refused = client.query_one(&format!("select windlass.{call}"), &[&uuid::Uuid::now_v7()]).await;
+        assert_eq!(refused.unwrap_err().as_db_error().unwrap().code().code(), "WL003", "{call}");
+    }
+}

@@ -208,3 +208,15 @@ async fn database_settings_bloat_and_the_oldest_transaction_are_found() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn numbers_that_are_nearly_used_up_are_reported() {
+    let queue = TestQueue::create().await;
+    assert!(found(&queue, "numbers").await.is_empty());
+    queue.client().await.batch_execute("select setval('windlass.lane_id_seq', 2000000000)").await.unwrap();
+    let numbers = found(&queue, "numbers").await;
+    assert!(
+        matches!(&numbers[..], [(Severity::Danger, found)] if found.contains("windlass.lane")),
+        "{numbers:?}"
+    );
+}

@@ -113,7 +113,10 @@ async fn a_drained_worker_claims_no_jobs() {
     let worker = beats.start().await.unwrap();
     let first = queue.enqueue(&NewJob::new("held")).await.unwrap().id;
     let run = desk.next().await;
-    client.execute("update windlass.job_workers set is_draining = true", &[]).await.unwrap();
+    client
+        .execute("insert into windlass.drain_request select id from windlass.job_workers", &[])
+        .await
+        .unwrap();
     let seen = "select count(*) from windlass.job_workers where last_seen_at > $1";
     // It has processed the response to one heartbeat when it sends the next.
     for _ in 0..2 {
@@ -127,7 +130,7 @@ async fn a_drained_worker_claims_no_jobs() {
     run.succeed();
     until(&client, first, "succeeded").await;
     assert_eq!(status(&client, second).await, "queued");
-    client.execute("update windlass.job_workers set is_draining = false", &[]).await.unwrap();
+    client.execute("delete from windlass.drain_request", &[]).await.unwrap();
     let run = desk.next().await;
     assert_eq!(run.job, second);
     run.succeed();
@@ -174,4 +177,30 @@ async fn a_worker_that_sends_a_heartbeat_while_reaped_keeps_its_jobs() {
     assert_eq!(settled.get::<_, Option<Vec<i32>>>(0), None);
     assert_eq!(everything(&hand.client).await, before);
     assert!(hand.settle(&fence, None).await);
+}
+
+/// Its lease would expire while the transaction is open.
+#[tokio::test]
+async fn a_heartbeat_does_not_wait_for_an_operator_who_drains_the_worker() {
+    let queue = TestQueue::create().await;
+    let (client, operator) = (queue.client().await, queue.client().await);
+    client.batch_execute("set lock_timeout = '5s'").await.unwrap();
+    let register = "select windlass.register_worker('w', 'h', '', '{}', '{}', 60, '{}')";
+    let worker: i32 = client.query_one(register, &[]).await.unwrap().get(0);
+    let beat = async || -> bool {
+        client
+            .query_one("select is_draining from windlass.heartbeat($1, 0)", &[&worker])
+            .await
+            .unwrap()
+            .get(0)
+    };
+    for is_draining in [true, false] {
+        operator
+            .batch_execute(&format!("begin; select windlass.set_draining('w', {is_draining})"))
+            .await
+            .unwrap();
+        assert_eq!(beat().await, !is_draining, "not committed yet");
+        operator.batch_execute("commit").await.unwrap();
+        assert_eq!(beat().await, is_draining);
+    }
 }

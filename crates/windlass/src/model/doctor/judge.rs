@@ -2,6 +2,7 @@
 
 mod drift;
 mod foreign;
+mod numbers;
 mod set_aside;
 mod stuck;
 
@@ -32,6 +33,7 @@ pub(crate) fn judge(facts: &DatabaseFacts) -> Vec<Finding> {
     workers(facts, &mut findings);
     stuck::judge(facts, &mut findings);
     set_aside::judge(facts, &mut findings);
+    numbers::judge(facts, &mut findings);
     listening(facts, &mut findings);
     findings
 }

@@ -40,6 +40,13 @@ impl Function {
         format!("windlass.{}({})", self.name, arguments.join(", "))
     }
 
+    /// A function that is granted and lacks a privilege of its own answers with the same code as one that is not granted.
+    pub(super) async fn is_granted_to(&self, admin: &Client, group: &str) -> bool {
+        let query = "select bool_or(has_function_privilege($2, p.oid, 'execute')) from pg_proc p
+            where p.pronamespace = 'windlass'::regnamespace and p.proname = $1";
+        admin.query_one(query, &[&self.name, &group]).await.unwrap().get(0)
+    }
+
     pub(super) fn takes_a_tenant(&self) -> bool {
         self.arguments.iter().any(|(name, _)| is_tenant(&self.name, name))
     }

@@ -76,7 +76,7 @@ async fn objects(queue: &TestQueue, action: Action) -> Objects {
          insert into windlass.event_dispatch (tenant_id, event_id, trigger_id, outcome, reason)
            values ('{tenant}', '{event}', '{trigger}', 'failed', 'r');
          insert into windlass.queues (name, is_paused) values ('{name}', {});
-         update windlass.job_workers set is_draining = {} where id = {worker}",
+         insert into windlass.drain_request select {worker} where {}",
         action == Action::QueueResume,
         action == Action::WorkerResume
     );

@@ -269,3 +269,28 @@ async fn an_unreadable_event_is_skipped() {
     let problem = "select count(*) from windlass.event_pending where problem like '%cannot read%' and retry_at > clock_timestamp()";
     assert_eq!(count(&client, problem).await, 1);
 }
+
+/// Under a quota, each job of a round is counted with a lock on the tenant's row, and the event of another tenant waits for the end of
+/// the round. So a tenant alone gets a quarter of a round, and the tenants with few jobs are written first.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_under_a_quota_gets_a_quarter_of_a_round() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    triggers(&queue, &client, json!({}), 499).await;
+    client.batch_execute("update windlass.tenants set max_queued = 100000").await.unwrap();
+    queue.emit(&NewEvent::new("load.tick")).await.unwrap();
+    let light = queue.tenant("light").await;
+    queue.create_trigger(light, &NewTrigger::event("own", "load.*", "held"), "tester").await.unwrap();
+    emit_many(&client, light, 1).await;
+
+    keeper(&queue).run_once(Duty::Dispatch).await.unwrap();
+    let of = |tenant: Uuid| format!("select count(*) from windlass.job where tenant_id = '{tenant}'");
+    assert_eq!(count(&client, &of(light)).await, 1);
+    assert_eq!(count(&client, &of(DEFAULT_TENANT)).await, 125, "a quarter of 500");
+    // The transaction of the light tenant committed first.
+    let order =
+        "select bool_and(l.xmin::text::bigint < h.xmin::text::bigint) from windlass.job l, windlass.job h
+        where l.tenant_id = $1 and h.tenant_id = $2";
+    let is_first: bool = client.query_one(order, &[&light, &DEFAULT_TENANT]).await.unwrap().get(0);
+    assert!(is_first, "the light tenant waited for the heavy one");
+}

@@ -187,8 +187,9 @@ async fn a_worker_that_is_being_drained_delays_no_worker_of_another_tenant() {
     client.batch_execute("update windlass.pull_lease set expires_at = now() - interval '1 s'").await.unwrap();
 
     let operator = queue.client().await;
-    let drain = format!("begin; select windlass.set_draining('own@{}', true)", tenants[0]);
-    operator.batch_execute(&drain).await.unwrap();
+    let lock =
+        format!("begin; select from windlass.job_workers where worker_id = 'own@{}' for update", tenants[0]);
+    operator.batch_execute(&lock).await.unwrap();
     client.batch_execute("set lock_timeout = '5s'").await.unwrap();
     let reap = "select coalesce(r.settled, '{}'), l.tenants from (select array_agg(l.tenant_id) as tenants, array_agg(l.job_id) as jobs,
             array_agg(l.attempt) as attempts, array_agg(l.token) as tokens, array_agg($1::jsonb) as details
@@ -203,7 +204,7 @@ async fn a_worker_that_is_being_drained_delays_no_worker_of_another_tenant() {
     assert_eq!(touched.len(), 2, "both exist");
     let given = client.query(claim, &[&dispatcher, &&tenants[..], &workers]).await.unwrap();
     let given: Vec<i32> = given.iter().map(|row| row.get(0)).collect();
-    assert_eq!(given, [2], "the slot of the worker that is being drained stays empty");
+    assert_eq!(given, [2], "the slot of the locked worker stays empty");
     let holders = format!("select count(*) from windlass.running where worker = {}", workers[1]);
     assert_eq!(count(&client, &holders).await, 1);
 

@@ -119,10 +119,7 @@ async fn a_registered_worker_is_listed_and_can_be_drained() {
     let row = "select count(*) from windlass.job_workers where worker_id = 'mac-mini@pull' and hostname = 'mac' and version = '1.2'
         and definition_keys = '{pulled}' and metadata ->> 'gpu' = 'true' and lease_expires_at > clock_timestamp()";
     assert_eq!(count(&client, row).await, 1);
-    client
-        .execute("update windlass.job_workers set is_draining = true where worker_id = 'mac-mini@pull'", &[])
-        .await
-        .unwrap();
+    client.execute("select windlass.set_draining('mac-mini@pull', true)", &[]).await.unwrap();
     assert!(pull.register(&anyone(), &me).await.unwrap().is_draining);
 
     // Once it is drained, it gets no job; and it gets jobs again once it is resumed.
@@ -137,8 +134,25 @@ async fn a_registered_worker_is_listed_and_can_be_drained() {
     };
     eventually("it gets no job", async || !is_given().await).await;
     assert_eq!(status(&client, id).await, "queued");
-    let loud = "update windlass.job_workers set is_draining = false where worker_id = 'mac-mini@pull'";
+    let loud = "select windlass.set_draining('mac-mini@pull', false)";
     client.execute(loud, &[]).await.unwrap();
     eventually("it gets jobs again", is_given).await;
     pull.stop().await;
+}
+
+/// A worker registers with each claim: in a day, a busy one would use up millions of 32-bit numbers.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_registers_again_takes_no_number() {
+    let queue = windlass_testing::TestQueue::create().await;
+    let client = queue.client().await;
+    let register = async || -> i32 {
+        let call = "select id from windlass.pull_register('w@pull', 'h', '', '{}', '{}', 60, '{}')";
+        client.query_one(call, &[]).await.unwrap().get(0)
+    };
+    let first = register().await;
+    for _ in 0..10 {
+        assert_eq!(register().await, first);
+    }
+    let other = "select id from windlass.pull_register('other@pull', 'h', '', '{}', '{}', 60, '{}')";
+    assert_eq!(client.query_one(other, &[]).await.unwrap().get::<_, i32>(0), first + 1);
 }

@@ -49,7 +49,7 @@ begin
   foreach name in array array['key_lock', 'audit_seals', 'audit_sealer', 'audit_heads',
       'users', 'members',
       'invitations', 'password_resets', 'api_tokens', 'sessions', 'request_keys', 'trouble', 'prune_passed', 'prune_again', 'dedupe',
-      'idempotency', 'ordering', 'cancel_request', 'job_workers', 'gate'] loop
+      'idempotency', 'ordering', 'cancel_request', 'job_workers', 'drain_request', 'gate'] loop
     perform windlass.guard_table(name);
   end loop;
   foreach name in array array['job', 'line', 'live', 'deferred', 'blocked', 'dependency', 'progress', 'history', 'job_log', 'tally',
@@ -76,6 +76,11 @@ begin
       using ((select windlass.current_tenant()) is null or worker_id !~ '@[0-9a-f-]{36}$'
              or right(worker_id, 36) = (select windlass.current_tenant())::text);
   end if;
+  if not exists (select from pg_policy p where p.polrelid = 'windlass.drain_request'::regclass and p.polname = 'of_a_visible_worker') then
+    create policy of_a_visible_worker on windlass.drain_request for select
+      to windlass_app, windlass_reader, windlass_server, windlass_admin, windlass_operator
+      using (exists (select from windlass.job_workers w where w.id = worker));
+  end if;
 end
 $$;
 
@@ -90,7 +95,7 @@ begin
       select t.relation, r.role
         from (values
           (array['job', 'line', 'standing', 'running', 'deferred', 'blocked', 'dependency', 'progress', 'history', 'tally', 'total', 'lane',
-                 'job_definitions', 'job_triggers', 'queues', 'job_workers', 'tenants', 'job_log', 'jobs', 'job_attempts', 'job_counts',
+                 'job_definitions', 'job_triggers', 'queues', 'job_workers', 'drain_request', 'tenants', 'job_log', 'jobs', 'job_attempts', 'job_counts',
                  'fire', 'event', 'event_pending', 'event_dispatch', 'retention', 'legal_hold', 'purge_wait', 'activity'],
            readers),
           (array['audit'], array['windlass_server', 'windlass_admin', 'windlass_operator']),

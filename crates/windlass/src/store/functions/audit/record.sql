@@ -56,6 +56,7 @@ set search_path = pg_catalog, windlass, pg_temp
 as $$
 begin
   perform windlass.tenant_for(for_tenant);
+  perform windlass.refuse_trail(for_tenant);
   if outcome is distinct from 'denied' and windlass.records_itself(act) then
     perform windlass.refuse_recorded(act);
   end if;
@@ -67,6 +68,19 @@ begin
     values (clock_timestamp(), $1, windlass.actor_for(windlass.cut_text($2)), windlass.role_for(windlass.cut_text($3)),
             case when windlass.is_server() then windlass.cut_text($4) end, windlass.cut_text($5), windlass.cut_text($6),
             windlass.cut_text($7), $8, $9, $10);
+end
+$$;
+
+-- Refuses (WL003) an entry for a tenant that does not exist: it would be in the trail of a later one with this id. Without a lock,
+-- because every enqueue over HTTP is recorded. The nil id is the installation.
+create or replace function windlass.refuse_trail(tenant uuid) returns void
+language plpgsql stable
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+begin
+  if tenant <> '00000000-0000-0000-0000-000000000000' and not exists (select from windlass.tenants t where t.id = tenant) then
+    raise exception 'tenant % not found', tenant using errcode = 'WL003', detail = tenant::text;
+  end if;
 end
 $$;
 
@@ -107,6 +121,7 @@ begin
     perform windlass.refuse_array();
   end if;
   perform windlass.tenant_for(for_tenant);
+  perform windlass.refuse_trail(for_tenant);
   if windlass.records_itself(act) then
     perform windlass.refuse_recorded(act);
   end if;

@@ -1,24 +1,31 @@
--- Creates or updates a definition from code. Refuses unknown and invalid fields (see refuse_definition). Absent fields
--- keep their value or get the default. An unchanged definition is not written, so workers that start at once do not
--- wait for each other's row lock. Compared field by field: by containment, a schema that requires less than the old one
--- would count as equal. Only functions of the owner call it: define, create_definition and change_definition, each of
--- which writes a row of the audit trail.
+-- The definition of this key, if it has all of these values already. Compared field by field: by containment, a schema that
+-- requires less than the old one would count as equal.
+create or replace function windlass.unchanged_definition(definition jsonb) returns uuid
+language sql stable
+as $$
+  select d.id from windlass.job_definitions d
+   where d.key = definition ->> 'key'
+     and not exists (select from jsonb_each(definition) n where to_jsonb(d) -> n.key is distinct from n.value)
+$$;
+
+-- Creates or updates a definition, which its callers have checked (see refuse_definition). Absent fields keep their value or get the
+-- default. An unchanged definition is not written, so workers that start at once do not wait for each other's row lock.
+-- Only functions of the owner call it: define, create_definition and change_definition, each of which writes a row of the
+-- audit trail.
 create or replace function windlass.write_definition(definition jsonb) returns uuid
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 #variable_conflict use_column
 declare
-  old record;
-  new_id uuid;
+  had_limit boolean;
+  new_id uuid := windlass.unchanged_definition(definition);
   wanted jsonb;
 begin
-  perform windlass.need_no_tenant('a definition');
-  perform windlass.refuse_definition(definition);
-  select d.id, to_jsonb(d) as fields into old from windlass.job_definitions d where d.key = definition ->> 'key';
-  if found and not exists (select from jsonb_each(definition) n where old.fields -> n.key is distinct from n.value) then
-    return old.id;
+  if new_id is not null then
+    return new_id;
   end if;
+  select d.max_running is not null into had_limit from windlass.job_definitions d where d.key = definition ->> 'key';
   insert into windlass.job_definitions (key) values (definition ->> 'key') on conflict (key) do nothing;
   select to_jsonb(d) || definition into wanted from windlass.job_definitions d where d.key = definition ->> 'key' for no key update;
   if not ((wanted -> 'min_priority')::integer <= (wanted -> 'priority')::integer
@@ -38,7 +45,7 @@ begin
    where d.key = n.key
   returning d.id into new_id;
   -- A definition without lanes is new and has no running jobs.
-  if wanted ->> 'max_running' is not null and old.fields ->> 'max_running' is null
+  if wanted ->> 'max_running' is not null and had_limit is not true
      and exists (select from windlass.lane n where n.definition_id = new_id) then
     perform windlass.count_running(new_id);
   end if;
@@ -63,10 +70,8 @@ declare
 begin
   perform windlass.need_no_tenant('a definition');
   perform windlass.refuse_definition(definition);
-  select d.id into its_id from windlass.job_definitions d
-   where d.key = definition ->> 'key'
-     and not exists (select from jsonb_each(definition) n where to_jsonb(d) -> n.key is distinct from n.value);
-  if found then
+  its_id := windlass.unchanged_definition(definition);
+  if its_id is not null then
     return its_id;
   end if;
   insert into windlass.job_definitions (key) values (definition ->> 'key') on conflict (key) do nothing;

@@ -47,7 +47,9 @@ begin
     raise exception 'the definition was changed' using errcode = 'WL011', detail = 'definition';
   end if;
   was := windlass.shown_definition(of_id); -- of the locked row
-  perform windlass.write_definition(fields || jsonb_build_object('key', its_key));
+  fields := fields || jsonb_build_object('key', its_key);
+  perform windlass.refuse_definition(fields);
+  perform windlass.write_definition(fields);
   if windlass.shown_definition(of_id) <> was then
     perform windlass.record_act(null, 'definition.change', of_id::text, was, windlass.shown_definition(of_id));
   end if;

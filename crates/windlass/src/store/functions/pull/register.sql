@@ -16,7 +16,7 @@ declare
   most constant integer := 1000;
   most_closed constant integer := 5000;
 begin
-  if seconds not between 1 and 86400 then
+  if coalesce(seconds not between 1 and 86400, true) then
     perform windlass.refuse_span('seconds', 1, 86400);
   end if;
   perform windlass.refuse_worker(worker_id, hostname, version, queues, definition_keys, metadata);
@@ -34,13 +34,18 @@ begin
       select o.id from windlass.job_workers o where right(o.worker_id, 36) = right($1, 36) and o.stopped_at is not null
        order by o.stopped_at desc offset most_closed limit 100 for update skip locked));
   end if;
-  insert into windlass.job_workers as w (worker_id, hostname, version, queues, definition_keys, lease_seconds, lease_expires_at, metadata)
-    values ($1, $2, $3, $4, $5, $6, clock_timestamp() + $6 * interval '1 s', $7)
-  on conflict (worker_id) do update
-    set hostname = excluded.hostname, version = excluded.version, queues = excluded.queues, definition_keys = excluded.definition_keys,
-        metadata = excluded.metadata, last_seen_at = clock_timestamp(), stopped_at = null, ended = null,
-        started_at = case when w.stopped_at is null then w.started_at else clock_timestamp() end,
-        lease_expires_at = greatest(w.lease_expires_at, excluded.lease_expires_at)
-  returning w.id, w.is_draining into id, is_draining;
+  -- An insert takes a number even if the row exists, and a worker registers with each of its claims.
+  loop
+    update windlass.job_workers w
+       set hostname = $2, version = $3, queues = $4, definition_keys = $5, metadata = $7, last_seen_at = clock_timestamp(),
+           started_at = case when w.stopped_at is null then w.started_at else clock_timestamp() end, stopped_at = null, ended = null,
+           lease_expires_at = greatest(w.lease_expires_at, clock_timestamp() + $6 * interval '1 s')
+     where w.worker_id = $1
+    returning w.id into id;
+    exit when found;
+    insert into windlass.job_workers (worker_id, hostname, lease_seconds, lease_expires_at)
+      values ($1, $2, $6, clock_timestamp()) on conflict do nothing;
+  end loop;
+  is_draining := windlass.is_draining(id);
 end
 $$;

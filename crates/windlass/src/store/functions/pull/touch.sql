@@ -1,7 +1,7 @@
 -- Marks pull workers as present, in one statement for all of them. Returns those that exist, and also every worker that
 -- an operator drained. A worker that signed off is not marked and not returned: the request that the call is about may be
 -- older. Its next claim registers it again.
--- Lock: the workers' rows, in order. One that an open transaction has locked, such as an operator's that drains it, is
+-- Lock: the workers' rows, in order. One that an open transaction has locked is
 -- returned and not marked: the call serves the workers of all tenants. No keeper closes it meanwhile (see lost_jobs).
 create or replace function windlass.pull_touch(workers integer[], seconds integer)
 returns table (worker integer, is_draining boolean)
@@ -28,9 +28,10 @@ begin
            lease_expires_at = greatest(w.lease_expires_at, at + seconds * interval '1 s'), running_count = coalesce(h.n, 0)
       from unnest(locked) i (worker) left join held h on h.worker = i.worker
      where w.id = i.worker
-    returning w.id, w.is_draining;
-  return query select w.id, w.is_draining from windlass.job_workers w 
+    returning w.id, windlass.is_draining(w.id);
+  return query select w.id, windlass.is_draining(w.id) from windlass.job_workers w
     where w.id = any (workers) and w.id <> all (locked) and w.ended is distinct from 'stopped';
-  return query select w.id, true from windlass.job_workers w where w.is_draining and w.stopped_at is null;
+  return query select w.id, true from windlass.job_workers w join windlass.drain_request d on d.worker = w.id
+    where w.stopped_at is null;
 end
 $$;

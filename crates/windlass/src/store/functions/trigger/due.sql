@@ -76,8 +76,10 @@ declare
   held record;
   lease interval := make_interval(secs => lease_ms / 1000.0);
 begin
-  if lease_ms not between 1 and 600000 then
+  if coalesce(lease_ms not between 1 and 600000, true) then
     perform windlass.refuse_span('lease_ms', 1, 600000);
+  elsif by_holder is null then
+    raise exception 'by_holder must be a uuid' using errcode = 'WL007', column = 'by_holder';
   elsif coalesce(of_duty not in ('schedule', 'dispatch', 'prune'), true) then
     raise exception 'the duty % has no leader', coalesce(quote_literal(of_duty), 'null') using errcode = 'WL007', column = 'of_duty';
   end if;

@@ -7,18 +7,16 @@ set search_path = pg_catalog, windlass, pg_temp
 as $$
 #variable_conflict use_column
 declare
-  at timestamptz;
+  at constant timestamptz := clock_timestamp();
 begin
   if running not between 0 and 1000000 then
     perform windlass.refuse_span('running', 0, 1000000);
   end if;
-  perform from windlass.job_workers w where w.id = by_worker for no key update;
-  at := clock_timestamp(); -- after the wait for an operator who is draining the worker, so that the lease is a whole one
   update windlass.job_workers w
      set last_seen_at = at, lease_expires_at = at + w.lease_seconds * interval '1 s', running_count = running
-   where w.id = by_worker and w.stopped_at is null
-  returning w.is_draining into is_draining;
+   where w.id = by_worker and w.stopped_at is null;
   if found then
+    is_draining := windlass.is_draining(by_worker);
     select array_agg(c.tenant_id), array_agg(c.job_id) into canceled_tenants, canceled_jobs
       from windlass.cancel_request c where c.worker = by_worker;
     return next;

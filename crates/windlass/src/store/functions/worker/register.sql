@@ -7,9 +7,9 @@ as $$
 declare
   field constant text := case
     when worker_id is null or worker_id = '' or octet_length(worker_id) > 500 or worker_id ~ '[[:cntrl:]]' then 'worker_id'
-    when octet_length(hostname) > 500 then 'hostname'
-    when octet_length(version) > 500 then 'version'
-    when pg_column_size(metadata) > 65536 then 'metadata' end;
+    when hostname is null or octet_length(hostname) > 500 then 'hostname'
+    when version is null or octet_length(version) > 500 then 'version'
+    when metadata is null or pg_column_size(metadata) > 65536 then 'metadata' end;
 begin
   if not windlass.is_list(queues) or not windlass.is_list(definition_keys) then
     perform windlass.refuse_array(case when windlass.is_list(queues) then 'definition_keys' else 'queues' end);
@@ -31,7 +31,7 @@ returns integer
 language sql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
-  select windlass.refuse_span('lease_seconds', 1, 86400) where $6 not between 1 and 86400;
+  select windlass.refuse_span('lease_seconds', 1, 86400) where coalesce($6 not between 1 and 86400, true);
   select windlass.refuse_worker($1, $2, $3, $4, $5, $7);
   insert into windlass.job_workers (worker_id, hostname, version, queues, definition_keys, lease_seconds, lease_expires_at, metadata)
     values ($1, $2, $3, $4, $5, $6, clock_timestamp() + $6 * interval '1 s', $7)

@@ -13,15 +13,15 @@ select windlass.state_of(b.tenant_id, b.id) as status, d.key as definition_key, 
               where p.tenant_id = b.tenant_id and p.job_id = b.id order by p.needs_job_id limit 20) as their_states,
        array(select k.worker_id from windlass.job_workers k where d.key = any (k.definition_keys)
                 and (k.worker_id !~ '@[0-9a-f-]{36}$' or k.worker_id like '%@' || $1::text) and k.stopped_at is null
-                and k.lease_expires_at > clock_timestamp() and not k.is_draining
+                and k.lease_expires_at > clock_timestamp() and not windlass.is_draining(k.id)
                 and (k.queues = '{}' or n.queue = any (k.queues)) order by k.worker_id limit 20) as able_workers,
        array(select k.worker_id from windlass.job_workers k where d.key = any (k.definition_keys)
                 and (k.worker_id !~ '@[0-9a-f-]{36}$' or k.worker_id like '%@' || $1::text) and k.stopped_at is null
-                and k.lease_expires_at > clock_timestamp() and not k.is_draining
+                and k.lease_expires_at > clock_timestamp() and not windlass.is_draining(k.id)
                 and not (k.queues = '{}' or n.queue = any (k.queues)) order by k.worker_id limit 20) as workers_of_other_queues,
        array(select k.worker_id from windlass.job_workers k where d.key = any (k.definition_keys)
                 and (k.worker_id !~ '@[0-9a-f-]{36}$' or k.worker_id like '%@' || $1::text) and k.stopped_at is null
-                and k.lease_expires_at > clock_timestamp() and k.is_draining order by k.worker_id limit 20) as drained_workers,
+                and k.lease_expires_at > clock_timestamp() and windlass.is_draining(k.id) order by k.worker_id limit 20) as drained_workers,
        array(select k.worker_id from windlass.job_workers k where d.key = any (k.definition_keys)
                 and (k.worker_id !~ '@[0-9a-f-]{36}$' or k.worker_id like '%@' || $1::text)
                 and (k.stopped_at is not null or k.lease_expires_at <= clock_timestamp()) order by k.last_seen_at desc
