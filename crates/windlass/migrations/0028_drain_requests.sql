@@ -2,9 +2,10 @@
 set local role windlass_owner;
 
 create table windlass.drain_request (
-  worker integer primary key references windlass.job_workers (id) on delete cascade
+  worker integer primary key references windlass.job_workers (id) on delete cascade,
+  worker_id text not null
 );
-insert into windlass.drain_request (worker) select id from windlass.job_workers where is_draining;
+insert into windlass.drain_request (worker, worker_id) select id, worker_id from windlass.job_workers where is_draining;
 
 -- A view of another program may use the column. It stays then, and the doctor reports it.
 do $$

@@ -76,7 +76,7 @@ async fn an_entry_for_an_unknown_tenant_is_refused() {
         "record_audit($1, 'a', 'r', null, null, 'job.enqueue', 't', 'denied', null, null)",
         "record_audits($1, '{a}', '{r}', '{x}', '{y}', 'job.enqueue', '{t}', '{null}')",
     ] {
-        let refused = client.query_one(&format!("select windlass.{call}"), &[&uuid::Uuid::now_v7()]).await;
+        let refused = client.query_one(&format!("select windlass.{call}"), &[&Uuid::now_v7()]).await;
         assert_eq!(refused.unwrap_err().as_db_error().unwrap().code().code(), "WL003", "{call}");
     }
 }

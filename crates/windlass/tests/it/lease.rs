@@ -114,7 +114,7 @@ async fn a_drained_worker_claims_no_jobs() {
     let first = queue.enqueue(&NewJob::new("held")).await.unwrap().id;
     let run = desk.next().await;
     client
-        .execute("insert into windlass.drain_request select id from windlass.job_workers", &[])
+        .execute("insert into windlass.drain_request select id, worker_id from windlass.job_workers", &[])
         .await
         .unwrap();
     let seen = "select count(*) from windlass.job_workers where last_seen_at > $1";

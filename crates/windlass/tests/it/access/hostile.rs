@@ -36,7 +36,7 @@ async fn hostile_code_of_the_same_names_never_runs_as_another_role() {
         .into_iter()
         .flat_map(|group| calls.iter().map(move |call| (group, call)))
         .flat_map(|(group, call)| ["attack", "attack_domains"].map(|path| (group, call, path)));
-    let tried = sample(all.collect(), 600);
+    let tried = sample(all.collect(), 250);
     let database: String = admin.query_one("select current_database()::text", &[]).await.unwrap().get(0);
     for group in GROUPS {
         let role = Login::create(&queue, group).await;

@@ -76,7 +76,7 @@ async fn objects(queue: &TestQueue, action: Action) -> Objects {
          insert into windlass.event_dispatch (tenant_id, event_id, trigger_id, outcome, reason)
            values ('{tenant}', '{event}', '{trigger}', 'failed', 'r');
          insert into windlass.queues (name, is_paused) values ('{name}', {});
-         insert into windlass.drain_request select {worker} where {}",
+         insert into windlass.drain_request select {worker}, 'w' where {}",
         action == Action::QueueResume,
         action == Action::WorkerResume
     );

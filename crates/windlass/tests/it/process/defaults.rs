@@ -12,7 +12,7 @@ const CORE: [&str; 8] =
 const FEWEST: usize = 150;
 
 /// How many of them run with each kind of defaults.
-const SAMPLED: usize = 8;
+const SAMPLED: usize = 5;
 
 /// The possible defaults of a database. `row_security = off` is not among them: nothing works there, which
 /// `a_database_without_row_security_is_rejected_with_its_reason` checks.

@@ -1,11 +1,11 @@
-//! axe-core finds no violation on any page, in either theme. A normal run looks at each page in one of them.
+//! axe-core finds no violation on any page, in either theme. A normal run looks at half of the pages, each in one theme.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
 use windlass_server::auth::Role;
-use windlass_testing::some_of;
+use windlass_testing::{sample, some_of};
 
 use super::chrome::Chrome;
 use super::world::World;
@@ -32,7 +32,9 @@ async fn axe_finds_no_violation_on_any_page() {
     }
     chrome.sign_in(&world.token(world.acme, Role::SuperAdmin).await).await;
     chrome.choose(world.acme).await;
-    let pages = pages(&world).await;
+    let all = pages(&world).await;
+    let half = all.len() / 2;
+    let pages = sample(all, half);
     for (name, path) in &pages {
         look(name, path).await;
     }

@@ -79,7 +79,7 @@ fn hostile() -> Vec<String> {
 async fn hostile_texts_in_every_field_break_no_page() {
     let texts = hostile();
     assert_eq!(texts.len(), 200);
-    let texts = sample(texts, 20);
+    let texts = sample(texts, 8);
     let world = World::quiet().await;
     // Letters only: errors that differ only in digits are one group.
     let letter = |number: usize| char::from(b'a' + (number % 26) as u8);

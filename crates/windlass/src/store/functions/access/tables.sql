@@ -65,22 +65,24 @@ $$;
 -- Workers belong to the installation: every tenant sees the workers that may run its jobs, because /why lists them. A
 -- pull worker with a token of a tenant is named NAME@TENANT, and only that tenant sees it.
 do $$
+declare
+  name text;
 begin
-  if not exists (select from pg_policy p where p.polrelid = 'windlass.job_workers'::regclass and p.polname = 'tenant_reads_workers') then
-    create policy tenant_reads_workers on windlass.job_workers for select to windlass_app, windlass_reader, windlass_server
-      using (worker_id !~ '@[0-9a-f-]{36}$' or right(worker_id, 36) = (select windlass.current_tenant())::text);
-    create policy admin_reads on windlass.job_workers for select to windlass_admin using (true);
-  end if;
-  if not exists (select from pg_policy p where p.polrelid = 'windlass.job_workers'::regclass and p.polname = 'operator_reads') then
-    create policy operator_reads on windlass.job_workers for select to windlass_operator
-      using ((select windlass.current_tenant()) is null or worker_id !~ '@[0-9a-f-]{36}$'
-             or right(worker_id, 36) = (select windlass.current_tenant())::text);
-  end if;
-  if not exists (select from pg_policy p where p.polrelid = 'windlass.drain_request'::regclass and p.polname = 'of_a_visible_worker') then
-    create policy of_a_visible_worker on windlass.drain_request for select
-      to windlass_app, windlass_reader, windlass_server, windlass_admin, windlass_operator
-      using (exists (select from windlass.job_workers w where w.id = worker));
-  end if;
+  foreach name in array array['job_workers', 'drain_request'] loop
+    if not exists (select from pg_policy p
+                    where p.polrelid = format('windlass.%I', name)::regclass and p.polname = 'tenant_reads_workers') then
+      execute format($policy$
+        create policy tenant_reads_workers on windlass.%1$I for select to windlass_app, windlass_reader, windlass_server
+          using (worker_id !~ '@[0-9a-f-]{36}$' or right(worker_id, 36) = (select windlass.current_tenant())::text);
+        create policy admin_reads on windlass.%1$I for select to windlass_admin using (true)$policy$, name);
+    end if;
+    if not exists (select from pg_policy p where p.polrelid = format('windlass.%I', name)::regclass and p.polname = 'operator_reads') then
+      execute format($policy$
+        create policy operator_reads on windlass.%I for select to windlass_operator
+          using ((select windlass.current_tenant()) is null or worker_id !~ '@[0-9a-f-]{36}$'
+                 or right(worker_id, 36) = (select windlass.current_tenant())::text)$policy$, name);
+    end if;
+  end loop;
 end
 $$;
 

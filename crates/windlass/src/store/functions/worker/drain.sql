@@ -20,7 +20,7 @@ begin
     return false;
   end if;
   if $2 then
-    insert into windlass.drain_request (worker) values (its_id) on conflict do nothing;
+    insert into windlass.drain_request (worker, worker_id) values (its_id, $1) on conflict do nothing;
   else
     delete from windlass.drain_request d where d.worker = its_id;
   end if;
