@@ -231,11 +231,11 @@ async fn no_worker_of_another_tenant_is_named_or_counted() {
     assert_eq!(codes, ["no_worker_for_definition"], "one of another tenant does not run it: {why}");
     let database = asked.server.queue.client().await;
     for state in [
-        "is_draining = true",
-        "queues = '{elsewhere}', is_draining = false",
-        "lease_expires_at = now() - interval '1 minute'",
+        "insert into windlass.drain_request select id, worker_id from windlass.job_workers",
+        "delete from windlass.drain_request; update windlass.job_workers set queues = '{elsewhere}'",
+        "update windlass.job_workers set lease_expires_at = now() - interval '1 minute'",
     ] {
-        database.batch_execute(&format!("update windlass.job_workers set {state}")).await.unwrap();
+        database.batch_execute(state).await.unwrap();
         let (codes, why) = asked.why(&job).await;
         assert_eq!(codes, ["no_worker_for_definition"], "{why}");
         assert!(!why.to_string().contains("rivals"), "{why}");

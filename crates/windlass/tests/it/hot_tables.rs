@@ -19,7 +19,10 @@ async fn only_cold_tables_have_foreign_keys() {
                   where k.contype = 'f' and k.connamespace = 'windlass'::regnamespace order by 1";
     let rows = queue.client().await.query(query, &[]).await.unwrap();
     let tables: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
-    assert_eq!(tables, ["invitations", "job_triggers", "members", "password_resets", "sessions"]);
+    assert_eq!(
+        tables,
+        ["drain_request", "invitations", "job_triggers", "members", "password_resets", "sessions"]
+    );
     let query = "select count(*) from pg_trigger t join pg_class c on c.oid = t.tgrelid
                   where c.relnamespace = 'windlass'::regnamespace and not t.tgisinternal and c.relname not like 'audit%' and c.relname <> 'key_lock'";
     assert_eq!(queue.client().await.query_one(query, &[]).await.unwrap().get::<_, i64>(0), 0, "triggers");

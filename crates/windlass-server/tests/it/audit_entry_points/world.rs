@@ -209,7 +209,7 @@ impl World {
         let known = worker.post("/api/v1/worker/register", &body).await.expect(200);
         // The workers of all tenants are listed under such names.
         let id = format!("{}@{DEFAULT_TENANT}", known["worker_id"].as_str().unwrap());
-        let drain = "update windlass.job_workers set is_draining = $2 where worker_id = $1";
+        let drain = "insert into windlass.drain_request select id, worker_id from windlass.job_workers where worker_id = $1 and $2";
         self.database.execute(drain, &[&id, &(action == Action::WorkerResume)]).await.unwrap();
         id
     }

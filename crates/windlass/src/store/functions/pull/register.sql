@@ -16,10 +16,13 @@ declare
   most constant integer := 1000;
   most_closed constant integer := 5000;
 begin
-  if coalesce(seconds not between 1 and 86400, true) then
+  if seconds not between 1 and 86400 then
     perform windlass.refuse_span('seconds', 1, 86400);
   end if;
   perform windlass.refuse_worker(worker_id, hostname, version, queues, definition_keys, metadata);
+  if seconds is null then
+    perform windlass.refuse_span('seconds', 1, 86400);
+  end if;
   if $1 ~ '@[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then
     perform windlass.need_tenant(right($1, 36)::uuid); -- the row would stay
   end if;

@@ -31,8 +31,9 @@ returns integer
 language sql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
-  select windlass.refuse_span('lease_seconds', 1, 86400) where coalesce($6 not between 1 and 86400, true);
+  select windlass.refuse_span('lease_seconds', 1, 86400) where $6 not between 1 and 86400;
   select windlass.refuse_worker($1, $2, $3, $4, $5, $7);
+  select windlass.refuse_span('lease_seconds', 1, 86400) where $6 is null;
   insert into windlass.job_workers (worker_id, hostname, version, queues, definition_keys, lease_seconds, lease_expires_at, metadata)
     values ($1, $2, $3, $4, $5, $6, clock_timestamp() + $6 * interval '1 s', $7)
   returning id
