@@ -1,4 +1,5 @@
 -- The workers that an operator drains. They were marked in job_workers, so that heartbeats waited for the open transaction of an operator.
+-- The column is_draining is no longer written. It stays, because the previous release reads it.
 set local role windlass_owner;
 
 create table windlass.drain_request (
@@ -6,12 +7,4 @@ create table windlass.drain_request (
   worker_id text not null
 );
 insert into windlass.drain_request (worker, worker_id) select id, worker_id from windlass.job_workers where is_draining;
-
--- A view of another program may use the column. It stays then, and the doctor reports it.
-do $$
-begin
-  alter table windlass.job_workers drop column is_draining;
-exception when dependent_objects_still_exist then
-  null;
-end
-$$;
+update windlass.job_workers set is_draining = false where is_draining;

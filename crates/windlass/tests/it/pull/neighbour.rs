@@ -159,10 +159,10 @@ async fn a_heartbeat_with_too_much_text_is_rejected_by_field() {
     pull.stop().await;
 }
 
-/// An operator of one tenant drains its worker in a transaction that stays open. Whoever waited would be told by the
+/// The row of a worker of one tenant is locked by a transaction that stays open. Whoever waited would be told by the
 /// timeout.
 #[tokio::test]
-async fn a_worker_that_is_being_drained_delays_no_worker_of_another_tenant() {
+async fn a_locked_worker_delays_no_worker_of_another_tenant() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     queue.define(&Definition::new("pulled")).await.unwrap();
