@@ -118,7 +118,7 @@ pub(crate) enum UsageError {
     NoValue { flag: String },
     #[error("'{flag}': invalid value '{value}': {why}")]
     BadValue { flag: String, value: String, why: String },
-    #[error("'{flag}' is given twice")]
+    #[error("'{flag}' is specified twice")]
     Twice { flag: String },
     #[error("'{one}' and '{other}' cannot be combined")]
     Both { one: &'static str, other: &'static str },

@@ -126,7 +126,7 @@ pub(crate) struct LimitSettings {
     #[config(env = "WINDLASS_BODY_BYTES", default = 4194304)]
     pub(crate) body_bytes: usize,
 
-    /// The maximum total size of the request bodies in memory, in bytes; at least eight times `body_bytes`. No tenant gets more
+    /// The maximum total size of the request bodies in memory, in bytes; at least eight times `body_bytes`. No tenant can use more
     /// than is still free, and requests without a credential share a quarter; beyond that the response is 503 with Retry-After.
     #[config(env = "WINDLASS_BODY_BYTES_AT_ONCE", default = 134217728)]
     pub(crate) body_bytes_at_once: usize,
@@ -139,7 +139,7 @@ pub(crate) struct LimitSettings {
     #[config(env = "WINDLASS_REQUEST_SECONDS", default = 30)]
     pub(crate) request_seconds: u64,
 
-    /// How long a client may take to send the head of a request.
+    /// How long a client may take to send the headers of a request.
     #[config(env = "WINDLASS_HEADER_SECONDS", default = 10)]
     pub(crate) header_seconds: u64,
 

@@ -27,7 +27,7 @@ pub(crate) fn plain(message: &str) -> String {
         return "is required".to_owned();
     }
     if message.starts_with("duplicate field `") {
-        return "is given twice".to_owned();
+        return "is specified twice".to_owned();
     }
     if message.starts_with("invalid type: ") || message.starts_with("invalid length ") {
         return expected(message).unwrap_or_else(|| "is invalid".to_owned());
@@ -62,7 +62,7 @@ pub(crate) fn field_of(message: &str) -> Option<&str> {
 pub(crate) fn json_fault(error: &serde_json::Error) -> String {
     let message = error.to_string();
     match field_of(&message) {
-        Some(name) => format!("the name {name:?} is given twice"),
+        Some(name) => format!("the name {name:?} is specified twice"),
         None => format!("see line {}, column {}", error.line(), error.column()),
     }
 }
@@ -150,7 +150,7 @@ mod tests {
             (r#"{"name": "a", "id": "5"}"#, "must be a UUID"),
             (r#"{"name": "a", "color": 5}"#, "must be a string"),
             (r#"{"name": "a", "color": "pink"}"#, "must be one of red, dark_blue, not \"pink\""),
-            (r#"{"name": "a", "name": "b"}"#, "is given twice"),
+            (r#"{"name": "a", "name": "b"}"#, "is specified twice"),
             ("{}", "is required"),
             (
                 r#"{"nam": "a"}"#,

@@ -1,7 +1,7 @@
 //! Binds and serves: HTTP/1.1 and HTTP/2, with or without TLS.
 //!
 //! How it stops: [`Running::stop`] accepts no more connections and waits for the requests in progress, up to a given time; the
-//! rest is aborted. Streams end at once. Then it writes what the requests have left: see [`App::end`].
+//! rest is aborted. Streams end immediately. Then it writes what the requests have recorded: see [`App::end`].
 
 mod admission;
 mod idle;

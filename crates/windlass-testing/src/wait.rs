@@ -12,7 +12,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_
 /// failures; no test passes because time has passed.
 ///
 /// The pauses are a tenth of the time that has passed: a long wait ends hardly later, and its queries do not take the processor from
-/// what it waits for. A look at a job takes 4 ms, most of it to plan the view.
+/// what it waits for. Reading a job takes 4 ms, most of it to plan the view.
 pub async fn eventually(description: &str, condition: impl AsyncFnMut() -> bool) {
     assert!(holds_in_time(condition).await, "not within {} s: {description}", LIMIT.as_secs());
 }

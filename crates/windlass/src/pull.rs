@@ -338,7 +338,7 @@ impl Drop for Service {
     }
 }
 
-/// How long a claim that does not wait may take to be served: the dispatcher answers it after its next turn.
+/// How long a claim that does not wait may take to be served: the dispatcher responds to it after its next turn.
 const SERVED_WITHIN: Duration = Duration::from_secs(5);
 
 /// How long a claim waits for its response.

@@ -33,7 +33,7 @@ pub const METRICS: &[(&str, &str)] = &[
     ("windlass_fires_total", "processed instants of schedules, by outcome: fired, skipped"),
     ("windlass_heartbeats_total", "heartbeats, by result: granted, refused, failed"),
     ("windlass_keeper_moved_total", "jobs moved or rows changed by the keeper, by duty"),
-    ("windlass_lease_lost_total", "settlements refused because the lease was lost"),
+    ("windlass_lease_lost_total", "settlements rejected because the lease was lost"),
     ("windlass_queue_seconds", "time from due to claim, by definition_key"),
     ("windlass_reaped_total", "jobs recovered from lost workers"),
     ("windlass_retries_total", "failed attempts that are retried, by definition_key"),

@@ -23,7 +23,7 @@ use crate::http::{
 /// The allowed difference between the timestamp and the clock. Ids are kept for seven days, which is longer.
 const TOLERANCE: SignedDuration = SignedDuration::from_mins(5);
 const MAX_ID_LENGTH: usize = 100;
-/// The maximum number of log lines per minute about rejected messages, which anybody can send. The audit trail counts all of them.
+/// The maximum number of log lines per minute about rejected messages, which anyone can send. The audit trail counts all of them.
 const MAX_LINES: u32 = 60;
 
 /// Receive a signed event

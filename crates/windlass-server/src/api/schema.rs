@@ -314,7 +314,7 @@ pub(crate) struct Worker {
     stopped_at: Option<String>,
     #[schema(value_type = Value)]
     metadata: serde_json::Value,
-    /// alive, draining, stale (its lease has expired), lost (its jobs were given to other workers) or stopped
+    /// active, draining, stale (its lease has expired), lost (its jobs were given to other workers) or stopped
     status: String,
     /// It has missed heartbeats without having stopped: it is stale or lost.
     is_stale: bool,

@@ -98,7 +98,7 @@ pub(crate) async fn read(State(app): State<App>, caller: Caller, Id(id): Id) -> 
 
 /// Change a trigger
 ///
-/// The given fields replace the current ones; null resets a field to its default. The previous version does not fire any more.
+/// The fields in the request replace the current ones; null resets a field to its default. The previous version no longer fires.
 /// With `If-Match`, only if the generation has not changed; otherwise the response is 412.
 /// A credential without `triggers:read` receives only the id and the generation.
 #[utoipa::path(patch, path = "/api/v1/jobs/triggers/{trigger_id}", tag = "triggers", request_body = schema::TriggerFields,

@@ -36,9 +36,9 @@ pub(crate) async fn register(
     Ok(Json(Registered { worker_id: registered.worker_id, is_draining: registered.is_draining }))
 }
 
-/// Sign off a worker
+/// Deregister a worker
 ///
-/// For a worker that stops: it is listed as stopped at once, and not after a minute without calls. Changes nothing while a worker
+/// For a worker that stops: it is listed as stopped immediately, not after a minute without calls. Changes nothing while a worker
 /// of this name holds jobs. A later claim returns the worker to service.
 #[utoipa::path(post, path = "/api/v1/worker/stop", tag = "worker", request_body = StopBody,
     responses((status = 200, body = Stopped)))]
@@ -194,7 +194,7 @@ pub(crate) async fn snooze(
 
 /// Release a job
 ///
-/// Another worker can claim it at once; this does not count as a failure.
+/// Another worker can claim it immediately; this does not count as a failure.
 #[utoipa::path(post, path = "/api/v1/worker/jobs/{job_id}/release", tag = "worker", params(("job_id" = Uuid, Path)),
     request_body = ReleaseBody, responses((status = 200, body = JobStatus)))]
 pub(crate) async fn release(

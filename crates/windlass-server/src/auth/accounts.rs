@@ -20,7 +20,7 @@ use crate::http::{App, Denial, Problem, ProblemKind};
 pub(crate) const INVITATION_SECONDS: u32 = 7 * 24 * 3600;
 pub(crate) const MAX_INVITATION_SECONDS: u32 = 30 * 24 * 3600;
 const RESET_SECONDS: u32 = 24 * 3600;
-/// Of one caller, also refused ones.
+/// For one caller, including rejected ones.
 const RESETS_PER_MINUTE: u32 = 30;
 
 /// Invites an email address to the caller's tenant, within the caller's transaction.
@@ -215,7 +215,7 @@ pub(crate) struct NewReset {
 /// the tenant who is not a member of another one and has no more permissions than the admin.
 pub(crate) async fn begin_reset(app: &App, caller: &Caller, email: &str) -> Result<NewReset, Problem> {
     let email = email_address(email)?;
-    // The answer depends on who has an account, so guesses are limited.
+    // The result reveals who has an account, so attempts are limited.
     app.rates().take(RESETS_PER_MINUTE, &format!("resets:{}", caller.name()))?;
     let is_super = caller.role == Role::SuperAdmin && caller.scopes.is_none();
     let missing = || if is_super { Problem::not_found("account") } else { not_possible() };

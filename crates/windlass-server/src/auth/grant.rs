@@ -96,7 +96,7 @@ pub(crate) fn creator_problem(error: windlass::Error) -> Problem {
 }
 
 /// Whether the creator of a link may still create it: one who manages members and can grant this role. A creator that is not
-/// stored here is a JWT, with which its links expire, or somebody with access to the database.
+/// stored here is a JWT, with which its links expire, or a person with access to the database.
 pub(super) fn may_still_grant(creator: LinkCreator, role: Role) -> bool {
     let Some(name) = creator.role else { return true };
     let Ok(own) = name.parse() else { return false };

@@ -111,7 +111,7 @@ fn read_checkpoint(given: &str) -> Result<Vec<AuditHead>, Failure> {
             Exit::Usage,
             format!("--checkpoint: {given} is neither a checkpoint nor a file: {error}"),
         )
-        .advise("give the output of `windlass audit head`, or the name of a file that contains it")
+        .advise("pass the output of `windlass audit head`, or the name of a file that contains it")
     })?;
     AuditHead::parse_lines(&text).map_err(|error| Failure::new(Exit::Usage, format!("--checkpoint: {error}")))
 }

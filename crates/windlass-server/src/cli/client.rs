@@ -206,7 +206,7 @@ impl Client {
             (status, &self.target)
         {
             failure = Failure::new(Exit::Denied, format!("{url} rejected the token from {}", token.source)).advise(
-                "check that it is a token of this server and has not expired or been revoked; --token-file FILE or WINDLASS_TOKEN gives another",
+                "check that it is a token of this server and has not expired or been revoked; use --token-file FILE or WINDLASS_TOKEN to provide another",
             );
         }
         match &self.tenant {

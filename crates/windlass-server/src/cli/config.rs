@@ -54,9 +54,9 @@ fn check(global: &Global) -> Result<Exit, Failure> {
                     print::line(format!("{key} from {location}"))?;
                 }
                 print::line(match locations.len() {
-                    0 => "valid; all settings have their defaults".to_owned(),
-                    1 => "valid; 1 setting given, the others have their defaults".to_owned(),
-                    given => format!("valid; {given} settings given, the others have their defaults"),
+                    0 => "valid; all settings use their defaults".to_owned(),
+                    1 => "valid; 1 setting is set, the others use their defaults".to_owned(),
+                    given => format!("valid; {given} settings are set, the others use their defaults"),
                 })?;
             }
             Ok(Exit::Success)

@@ -11,7 +11,7 @@ use super::print::{self, Show};
 /// Check the database and report problems with advice.
 ///
 /// It checks the server version, the settings that durability depends on, schema drift, the oldest transaction and its owner,
-/// bloat, stale workers, stuck jobs and lost notifications. It changes nothing. Exit code 1 means that it found a danger.
+/// bloat, stale workers, stuck jobs and lost notifications. It changes nothing. Exit code 1 means that it found a dangerous condition.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  windlass doctor --database-url postgresql://app@db/app\n  \
     windlass doctor --strict --json   # in a cron job: warnings count too")]

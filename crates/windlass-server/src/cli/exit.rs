@@ -61,7 +61,7 @@ impl Exit {
         match self {
             Self::Success => "success",
             Self::Negative => {
-                "negative result: a job did not succeed, the doctor found a danger, or a check failed"
+                "negative result: a job did not succeed, the doctor found a dangerous condition, or a check failed"
             }
             Self::Usage => "invalid command line, configuration or input",
             Self::Unreachable => {

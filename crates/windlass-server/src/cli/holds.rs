@@ -59,7 +59,7 @@ impl HoldsCommand {
                 if [job.is_some(), subject.is_some(), *everything].iter().filter(|given| **given).count() != 1
                 {
                     return Err(Failure::usage(
-                        "give exactly one of --job ID, --subject TYPE:ID and --everything",
+                        "specify exactly one of --job ID, --subject TYPE:ID and --everything",
                     ));
                 }
                 let mut body = Map::from_iter([("reason".to_owned(), json!(reason))]);

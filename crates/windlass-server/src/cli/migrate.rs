@@ -19,13 +19,13 @@ use super::print;
     windlass migrate --print-sql --from 18 > upgrade.sql\n  \
     windlass migrate --print-sql roles --login app | psql    # as an administrator, if app may not create roles")]
 pub(crate) struct Migrate {
-    /// Report pending changes without applying them, with exit code 1 if there is anything
+    /// Report pending changes without applying them; exit code 1 if there are any
     #[arg(long, conflicts_with = "print_sql")]
     check: bool,
     /// Print the SQL for an empty database and change nothing; `roles` prints only the part that needs an administrator
     #[arg(long, value_name = "PART", num_args = 0..=1, default_missing_value = "all")]
     print_sql: Option<PrintedPart>,
-    /// With --print-sql: the version that the schema has, to print only what comes after it
+    /// With --print-sql: the current version of the schema, to print only later migrations
     #[arg(long, value_name = "VERSION", requires = "print_sql")]
     from: Option<i32>,
     /// With `--print-sql roles`: a login that may migrate; by default the owner of the database in which the SQL is run

@@ -14,7 +14,7 @@ mod tests {
     use super::number;
 
     #[test]
-    fn a_number_outside_its_range_is_answered_with_the_range() {
+    fn a_number_outside_its_range_is_rejected_with_the_range() {
         assert_eq!(number::<1, 10>("10"), Ok(10));
         for wrong in ["0", "11", "-3", "x", ""] {
             assert_eq!(number::<1, 10>(wrong), Err("must be a whole number from 1 to 10".to_owned()));

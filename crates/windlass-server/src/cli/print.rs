@@ -78,7 +78,7 @@ pub(crate) enum Show {
 const GAP: usize = 2;
 /// A free text is not shortened further; then a column is dropped.
 const LEAST: usize = 12;
-/// The width of a terminal that does not tell it.
+/// The width of a terminal that does not report one.
 const USUAL_WIDTH: usize = 80;
 
 /// A table of JSON objects; a note if there are none. On a terminal, free texts are shortened and the last columns are
@@ -180,7 +180,7 @@ fn fit(columns: &[WantedColumn], limit: usize) -> Vec<usize> {
     }
 }
 
-/// The columns of a terminal that a text takes; letters from Hangul on are taken for wide ones.
+/// The columns of a terminal that a text takes; characters from Hangul onwards count as wide.
 fn width(text: &str) -> usize {
     text.chars().map(width_of).sum()
 }

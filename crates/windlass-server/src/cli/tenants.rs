@@ -61,7 +61,7 @@ enum TenantsVerb {
 
 #[derive(Debug, Args)]
 struct Settings {
-    /// The share of the workers, relative to other tenants
+    /// The share of worker capacity, relative to other tenants
     #[arg(long, value_parser = number::<1, 1000>)]
     weight: Option<u64>,
     /// The maximum number of unfinished jobs; `none` removes a limit
@@ -144,7 +144,7 @@ impl TenantsCommand {
                     body.insert("status".to_owned(), json!(status));
                 }
                 if body.is_empty() {
-                    return Err(Failure::usage("no changes given")
+                    return Err(Failure::usage("no changes specified")
                         .advise("`windlass tenants set --help` lists the settings"));
                 }
                 let id = client.tenant_id(tenant).await?;

@@ -105,7 +105,7 @@ impl Up {
         tokio::select! {
             () = signals.next() => {}
             status = everything.example_failure() => {
-                print::note(format!("the example failed ({status}); its output is above, the rest keeps running"));
+                print::note(format!("the example failed ({status}); see its output above; everything else keeps running"));
                 signals.next().await;
             }
         }
@@ -296,7 +296,7 @@ impl Everything {
                 () = signals.next() => return Ok(Exit::Interrupted),
             }
         }
-        print::note("stopped; unfinished jobs stay in the database and continue with the next start");
+        print::note("stopped; unfinished jobs stay in the database and continue at the next start");
         Ok(exit)
     }
 }

@@ -29,7 +29,7 @@ use crate::config::{Configuration, Sources};
 
 /// Run jobs as programs and HTTP calls, as described in a worker file.
 ///
-/// The worker file has one [commands.KEY] or [http.KEY] section per job definition. Give it with --config, or as `file` under
+/// The worker file has one [commands.KEY] or [http.KEY] section per job definition. Specify it with --config, or as `file` under
 /// [worker] in the configuration file. SIGUSR1 drains the worker; SIGHUP reloads the file; SIGTERM or ctrl-C stops it after
 /// its running jobs have finished.
 #[derive(Debug, Args)]
@@ -61,7 +61,7 @@ impl WorkerCommand {
         let (path, settings_file) = files(global)?;
         let configuration = settings(global, settings_file.as_deref())?;
         let path = path.or_else(|| configuration.worker.file.clone()).ok_or_else(|| {
-            Failure::usage("no worker file is given").advise("--config FILE, or `file` under [worker] in the configuration file; `windlass worker --help` shows an example")
+            Failure::usage("no worker file is specified").advise("--config FILE, or `file` under [worker] in the configuration file; `windlass worker --help` shows an example")
         })?;
         let file = read(&path)?;
         if self.check {

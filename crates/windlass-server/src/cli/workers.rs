@@ -82,12 +82,8 @@ fn definitions(worker: &Value) -> String {
     if keys.is_empty() { text(at(worker, "metadata.kind")) } else { print::cut(&keys, 40) }
 }
 
-/// In the words of the web UI.
 fn state(worker: &Value) -> String {
     let status = text(at(worker, "status"));
-    match status.as_str() {
-        "alive" | "draining" if at(worker, "is_stale") == true => "stale".to_owned(),
-        "alive" => "active".to_owned(),
-        _ => status,
-    }
+    let is_stale = matches!(status.as_str(), "active" | "draining") && at(worker, "is_stale") == true;
+    if is_stale { "stale".to_owned() } else { status }
 }

@@ -53,7 +53,7 @@ impl Anonymous {
         if !request.method().is_safe() || request.extensions().get::<InProcess>().is_some() {
             return Ok(None);
         }
-        // Strangers must not make a load balancer believe that this server is down. They have its address if it is not a trusted
+        // Unknown callers must not make a load balancer consider this server down. They have its address if it is not a trusted
         // proxy, so health checks do not count with their requests.
         let path = request.uri().path();
         if path == "/health/live" {
@@ -87,7 +87,7 @@ impl AnonymousSlot {
     }
 }
 
-/// What is given to a connection at once. It asks for more only when it has sent most of it.
+/// The size of a chunk for a connection, which polls for the next one when it has sent most of it.
 const PIECE: usize = 16 * 1024;
 
 /// The body of a counted response. A connection would take a body in one piece at once, however slowly its client reads, and the

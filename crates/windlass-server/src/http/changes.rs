@@ -25,7 +25,7 @@ pub(crate) enum Change {
     Revoked(Problem),
 }
 
-/// The changes of one tenant, or of all, until the server stops or the caller loses access. The first item is sent at once.
+/// The changes of one tenant, or of all, until the server stops or the caller loses access. The first item is sent immediately.
 pub(crate) fn changes(app: App, reach: Reach, access: StreamAccess) -> impl Stream<Item = Change> + Send {
     let watch = ChangeWatch { app, reach, access, last: None, has_tried: false, quiet: 0 };
     stream::unfold(Some(watch), |watch| async move {

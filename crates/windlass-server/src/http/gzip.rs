@@ -36,7 +36,7 @@ pub(super) async fn pack_large(response: Response, is_accepted: bool) -> Respons
         return response;
     }
     let (mut head, body) = response.into_parts();
-    // Also if it is sent as it is, so that a cache does not send it to a client that accepts gzip, or the other way round.
+    // Set on uncompressed responses too, so that a cache does not send them to a client that accepts gzip, or vice versa.
     head.headers.append(header::VARY, HeaderValue::from_static("accept-encoding"));
     if !is_accepted {
         return Response::from_parts(head, body);

@@ -48,7 +48,7 @@ pub enum ProblemKind {
     Internal,
     /// The database cannot be reached, or the server stops.
     Unavailable,
-    /// Another transaction was in the way; the same request may succeed.
+    /// Another transaction conflicted; the same request may succeed when repeated.
     Contention,
     /// The request took too long.
     Timeout,
@@ -297,7 +297,7 @@ impl From<Error> for Problem {
                 Self::invalid("/definition_key", text)
             }
             Error::TooManyLanes { field, message } => Self::invalid(format!("/{field}"), message),
-            // It stays so until somebody deletes a trigger or raises the limit.
+            // This persists until a trigger is deleted or the limit is raised.
             Error::TooManyTriggers { .. } => Self::of(ProblemKind::QuotaReached, text).retry_after(60),
             Error::UnknownJob { .. } => Self::not_found("job"),
             Error::Unknown { what } => Self::not_found(what),

@@ -1,5 +1,5 @@
 //! Limits the total size of the responses to known callers that are not sent yet. A client need not read its responses, and with
-//! HTTP/2 it can keep them waiting for as long as it answers pings.
+//! HTTP/2 it can keep them waiting for as long as it responds to pings.
 //!
 //! The budget is divided as that of request bodies. It is checked before a request runs, because afterwards something may have
 //! changed: so a tenant exceeds its share at most by the requests that it has in progress. A response whose client has taken nothing

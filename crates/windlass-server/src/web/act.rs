@@ -147,7 +147,7 @@ pub(crate) async fn all(
             return Ok(ActionResult::succeeded(verb.done(changed)));
         }
         if met >= MAX || Instant::now() >= until {
-            let words = format!("{} More jobs match: repeat the action.", verb.done(changed));
+            let words = format!("{} More jobs match. Repeat the action to include them.", verb.done(changed));
             return Ok(ActionResult::succeeded(words));
         }
     }

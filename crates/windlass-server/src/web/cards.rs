@@ -91,10 +91,10 @@ pub(crate) fn cards(summary: &Summary, facts: &Facts, href: impl Fn(State) -> St
     let (failed, succeeded) = (lately(|minute| minute.failed), lately(|minute| minute.succeeded));
     let rate = failed as f64 / (failed + succeeded).max(1) as f64;
     let (failing, tone) = match failed {
-        0 => ("no failed attempts in 1 h".to_owned(), ""),
+        0 => ("no failed attempts in the last hour".to_owned(), ""),
         some => (
             format!(
-                "{} failed {} in 1 h ({})",
+                "{} failed {} in the last hour ({})",
                 grouped(some),
                 if some == 1 { "attempt" } else { "attempts" },
                 percent(rate)
@@ -126,8 +126,8 @@ pub(crate) fn cards(summary: &Summary, facts: &Facts, href: impl Fn(State) -> St
         trend: Html::default(),
     };
     let hour = match succeeded {
-        1 => "1 attempt in 1 h".to_owned(),
-        some => format!("{} attempts in 1 h", grouped(some)),
+        1 => "1 attempt in the last hour".to_owned(),
+        some => format!("{} attempts in the last hour", grouped(some)),
     };
     vec![
         trended(

@@ -180,7 +180,7 @@ pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer, PathId(
         may_retry: may_write && job.status.is_terminal(),
         may_enqueue: may_write,
         cancel_detail: if job.status == State::Running {
-            "Its worker is asked to stop it with the next heartbeat."
+            "Its worker is notified at the next heartbeat."
         } else {
             "It will not run."
         },
@@ -270,7 +270,7 @@ fn steps(job: &Job, attempts: &[Attempt], log: &[LogChunk], now: Timestamp) -> V
             "canceled",
             "dash",
             "Cancellation requested",
-            "the worker is notified with its next heartbeat".to_owned(),
+            "the worker is notified at its next heartbeat".to_owned(),
             at,
         ));
     }

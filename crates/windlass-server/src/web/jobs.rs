@@ -178,7 +178,7 @@ pub(crate) async fn list(
         filter_text: query.text(None, None),
         back: viewer.address.clone(),
         empty_words: match query.state() {
-            _ if query.cursor.is_some() => "There are no older ones.",
+            _ if query.cursor.is_some() => "There are no older jobs.",
             Some(state) => none_in(state),
             None => "This tenant has no jobs.",
         },

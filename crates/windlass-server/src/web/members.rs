@@ -211,7 +211,7 @@ pub(crate) async fn change(FromState(app): FromState<App>, viewer: Viewer, poste
     } else if let Some(user) = id("user") {
         set_role(&app, &viewer, user, posted.get("role").unwrap_or_default()).await
     } else {
-        Err(Problem::invalid("", "no member was given"))
+        Err(Problem::invalid("", "no member is specified"))
     };
     match done {
         Ok(words) => Ok(back("/ui/members", "succeeded", words)),

@@ -116,7 +116,7 @@ fn drawn(problem: Problem, theme: Option<&'static str>, is_link: bool) -> Respon
         theme,
         css: assets::css_address(),
         status: status.as_u16(),
-        title: if is_link { "This link does not work" } else { title(problem.kind) },
+        title: if is_link { "This link is not valid" } else { title(problem.kind) },
         detail: sentence(&problem.detail),
         advice,
         may_retry,

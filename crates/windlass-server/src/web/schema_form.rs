@@ -170,7 +170,7 @@ fn read_field(field: &Field, text: &str) -> Result<Option<Value>, String> {
         FieldKind::Flag => return Ok(None),
         FieldKind::Choice(choices) => {
             let index: Option<usize> = text.parse().ok();
-            index.and_then(|index| choices.get(index)).cloned().ok_or("must be one of the choices")?
+            index.and_then(|index| choices.get(index)).cloned().ok_or("must be one of the options")?
         }
         FieldKind::Lines => text.lines().map(str::trim).filter(|line| !line.is_empty()).collect(),
         FieldKind::Json if is_empty => return Err("is required, as JSON".to_owned()),

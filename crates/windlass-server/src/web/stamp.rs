@@ -39,7 +39,7 @@ pub(crate) async fn stamp(response: Response, caller: &Caller) -> Response {
     Response::from_parts(parts, Body::from(html))
 }
 
-/// Text from users is escaped, so every form in a page is one of ours.
+/// Text from users is escaped, so every form in a page comes from a template.
 fn stamped(html: &str, tenant: &str) -> askama::Result<String> {
     let stamp = Stamp { field: FIELD, tenant }.render()?;
     let mut out = String::with_capacity(html.len() + 1024);

@@ -139,7 +139,7 @@ async fn a_name_that_is_given_twice_in_a_configuration_is_rejected_at_any_depth(
         let (status, problem) = (sent.status(), sent.json::<Value>().await.unwrap());
         assert_eq!(status, 422, "{body}: {problem}");
         assert_eq!(problem["errors"][0]["pointer"], pointer, "{body}: {problem}");
-        assert_eq!(problem["errors"][0]["message"], "is given twice", "{body}");
+        assert_eq!(problem["errors"][0]["message"], "is specified twice", "{body}");
     }
     assert_eq!(server.admin.get("/api/v1/admin/jobs/definitions").await.expect(200), before);
     // A payload is data of the application: the last one counts.

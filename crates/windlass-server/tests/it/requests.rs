@@ -112,7 +112,7 @@ async fn endless_bodies_use_a_share_and_leave_the_rest_to_others() {
 
 /// one address sends messages that never end, signed by nobody.
 #[tokio::test(flavor = "multi_thread")]
-async fn endless_messages_of_a_stranger_keep_nobody_from_signing_in_or_sending_a_message() {
+async fn endless_messages_of_an_unknown_sender_block_no_sign_in_and_no_message() {
     let options = Options {
         max_body_bytes: 400_000,
         body_bytes_at_once: 3_200_000,

@@ -36,7 +36,7 @@ async fn a_worker_that_signs_off_is_listed_as_stopped_at_once() {
         let own = all.iter().find(|each| each["worker_id"].as_str().unwrap().starts_with("mac@")).unwrap();
         own["status"].as_str().unwrap().to_owned()
     };
-    assert_eq!(status().await, "alive");
+    assert_eq!(status().await, "active");
     assert_eq!(worker.post("/api/v1/worker/stop", &stop).await.expect(200), json!({"is_stopped": true}));
     assert_eq!(status().await, "stopped");
 
@@ -44,7 +44,7 @@ async fn a_worker_that_signs_off_is_listed_as_stopped_at_once() {
     let mut claim = claim();
     claim["worker_id"] = json!("mac");
     let job = worker.post("/api/v1/worker/jobs/claim", &claim).await.expect(200)["jobs"][0].clone();
-    assert_eq!(status().await, "alive", "a claim returns it to service");
+    assert_eq!(status().await, "active", "a claim returns it to service");
     assert_eq!(worker.post("/api/v1/worker/stop", &stop).await.expect(200), json!({"is_stopped": false}));
     worker.post(&at(&job, "complete"), &json!({"fence": job["fence"]})).await.expect(200);
     assert_eq!(worker.post("/api/v1/worker/stop", &stop).await.expect(200), json!({"is_stopped": true}));
@@ -52,7 +52,7 @@ async fn a_worker_that_signs_off_is_listed_as_stopped_at_once() {
     let stranger = server.client(of_another, Role::Worker).await;
     worker.post("/api/v1/worker/register", &json!({"worker_id": "mac"})).await.expect(200);
     stranger.post("/api/v1/worker/stop", &stop).await.expect(200);
-    assert_eq!(status().await, "alive", "the same name in another tenant is another worker");
+    assert_eq!(status().await, "active", "the same name in another tenant is another worker");
 }
 
 #[tokio::test(flavor = "multi_thread")]

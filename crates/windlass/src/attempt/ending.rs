@@ -44,7 +44,7 @@ pub(crate) fn decide(
 }
 
 /// The same for a job whose worker missed its heartbeats, or that exceeded its timeout in a pull worker.
-pub(crate) fn write_lost(
+pub(crate) fn settlement_of_lost(
     budget: &Budget,
     policies: &Policies,
     outcome: Outcome,

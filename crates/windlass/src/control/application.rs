@@ -25,7 +25,7 @@ use crate::store;
 ///
 /// match queue.cancel(windlass::DEFAULT_TENANT, job).await? {
 ///     Canceled::Now => println!("it will not run"),
-///     Canceled::Requested => println!("it is running and was asked to stop"),
+///     Canceled::Requested => println!("it is running; cancellation was requested"),
 ///     _ => println!("it had already ended"),
 /// }
 /// # Ok(())

@@ -1,6 +1,6 @@
 //! Whether a definition accepts a payload, checked within an open transaction.
 //!
-//! It reads on the connection of that transaction. To read the route through the queue would take a second connection
+//! It reads on the connection of that transaction. Reading the route through the queue would take a second connection
 //! while the first is held; as many such requests as the pool has connections would wait for each other forever.
 
 use jsonschema::Validator;

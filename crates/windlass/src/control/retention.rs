@@ -89,7 +89,10 @@ impl Acting {
     ) -> Result<RetentionRule> {
         let key = checked_rule(definition, status)?;
         if keep.is_some_and(|keep| keep.as_secs() > MAX_KEPT) {
-            return Err(Error::refused("keep_seconds", format!("is at most {MAX_KEPT}; null is forever")));
+            return Err(Error::refused(
+                "keep_seconds",
+                format!("must be at most {MAX_KEPT}; null keeps forever"),
+            ));
         }
         let keep_seconds = keep.and_then(|keep| i64::try_from(keep.as_secs()).ok());
         store::retention::set(&self.session, self.reach.owner(), key, status, Some(keep_seconds)).await?;

@@ -1,6 +1,6 @@
 //! Dispatches events: finds the matching triggers, renders the payloads and creates the jobs. Reads without a lock,
 //! decides in pure code, and applies the decision with one statement in which the event leaves the outbox, so that it
-//! happens once, regardless of how often a dispatcher dies in between.
+//! happens once, regardless of how often a dispatcher crashes in between.
 //!
 //! Tenants take turns, and each gets an equal share of a round. A round is limited in events, triggers, matches and
 //! bytes, so an event that matches very many triggers takes several rounds: the outbox contains its progress. Nothing is

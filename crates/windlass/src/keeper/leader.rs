@@ -1,9 +1,9 @@
 //! Determines who performs a duty first. A lease in a row, with an epoch that increases when the leader changes; never
 //! an advisory lock, which a pooler would keep after its holder's death.
 //!
-//! This only spares the others the work. The correctness of a duty depends on the guard of its own statement, so a
-//! keeper that does not lead continues to check, a moment after the leader should have been done: the work of a leader
-//! that died or was suspended is done within that moment, without detecting its failure.
+//! This only avoids duplicate work. The correctness of a duty depends on the guard of its own statement, so a
+//! keeper that does not lead continues to check, shortly after the leader should have finished: the work of a leader
+//! that crashed or was suspended is done after that delay, without detecting its failure.
 
 use std::time::Duration;
 

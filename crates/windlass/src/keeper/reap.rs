@@ -74,7 +74,7 @@ async fn reap_pulled(database: &Database) -> Result<Round> {
 type AttemptEnd = (AttemptOutcome, State);
 
 fn write(job: &LostJob, policies: &Policies, outcome: Outcome) -> (String, AttemptEnd) {
-    let (detail, outcome, next) = ending::write_lost(&job.budget, policies, outcome);
+    let (detail, outcome, next) = ending::settlement_of_lost(&job.budget, policies, outcome);
     (detail, (outcome, next))
 }
 

@@ -1,6 +1,6 @@
 //! Fires schedules. Reads the due triggers, decides in pure code, and applies the decision with one statement that
 //! checks every trigger again: the second scheduler finds that the instant has advanced. No lock is held in between, so
-//! a scheduler may die, hang or continue hours later at any point.
+//! a scheduler can crash, hang or resume hours later at any point.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -24,7 +24,7 @@ pub const MAX_LANES: usize = 64;
 /// A lane gains one point of priority for each of these intervals that it waits, so that none starves.
 pub const AGEING: Duration = Duration::from_secs(1);
 
-/// One ordered stream of jobs: a (queue, definition, tenant, priority), interned as a number. A lower priority goes
+/// One ordered stream of jobs: a (queue, definition, tenant, priority), interned as a number. A lower number runs
 /// first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lane {

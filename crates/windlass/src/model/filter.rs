@@ -71,7 +71,7 @@ pub struct Filter {
     pub(crate) offset: u16,
     pub(crate) held_by: Option<String>,
     pub(crate) mentions: Option<String>,
-    /// Leaves out the running jobs that were asked to stop, for a cancel.
+    /// Omits the running jobs that already have a cancel request, for a cancel.
     pub(crate) without_cancel_requested: bool,
 }
 

@@ -133,7 +133,7 @@ fn running(facts: &JobFacts) -> Vec<Reason> {
     let by = facts.worker_id.as_deref().unwrap_or("a worker");
     let mut reasons = Vec::new();
     if facts.cancel_requested {
-        let message = format!("{by} was asked to stop the job and has not responded yet");
+        let message = format!("cancellation was requested, and {by} has not responded yet");
         let remedy = "the worker responds with its next heartbeat; if it crashed, the job is canceled when its lease expires";
         reasons.push(Reason::new("cancel_pending", message, remedy));
     }
@@ -148,7 +148,7 @@ fn running(facts: &JobFacts) -> Vec<Reason> {
 fn scheduled(facts: &JobFacts) -> Vec<Reason> {
     let Some(due) = facts.due_at else { return Vec::new() };
     let is_due = due <= facts.now;
-    // Microseconds help nobody.
+    // Microseconds are omitted: they carry no useful information.
     let due = due.strftime("%Y-%m-%dT%H:%M:%SZ");
     if is_due {
         let message = format!("it was due at {due} and is being queued");

@@ -31,7 +31,7 @@ use crate::telemetry;
 
 /// How often the lanes are searched without a notification, while a claim waits.
 pub(super) const POLL: Duration = Duration::from_secs(1);
-/// The time between two searches, however many notifications name lanes that are not known: anybody can send them.
+/// The time between two searches, however many notifications name lanes that are not known: any login can send them.
 const LOOK_GAP: Duration = Duration::from_millis(20);
 /// How often active workers are marked as present, and the dispatcher sends its own heartbeat.
 const TOUCH: Duration = Duration::from_secs(5);

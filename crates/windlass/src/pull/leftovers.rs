@@ -21,7 +21,7 @@ use crate::telemetry::{self, Meters};
 const MAX: usize = 200;
 
 pub(super) enum Leftover {
-    /// No claim waits for it any more: it is queued again, not counted as a failure.
+    /// No claim waits for it: it is queued again, not counted as a failure.
     Unclaimed(Fence),
     Refused(Box<Refused>),
 }

@@ -35,7 +35,7 @@ pub(crate) enum Wake {
     All,
 }
 
-/// What a notification asks for.
+/// The content of a notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Signal {
     Wake(Wake),

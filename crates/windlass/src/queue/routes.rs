@@ -17,7 +17,7 @@ use crate::store::enqueue::Route;
 /// time.
 const ROUTE_AGE: Duration = Duration::from_secs(5);
 
-/// Above this number of entries, those that are not used any more are removed.
+/// Above this number of entries, unused ones are removed.
 const MANY: usize = 4_000;
 
 /// A route, and the validator of its payloads; none if it accepts everything.

@@ -46,7 +46,7 @@ pub use print::{print_sql, print_sql_from};
 pub use roles::print_roles_sql;
 
 /// The defaults of a database or a login must not affect the migration, whose functions are called, or how the catalog
-/// is printed. Beside Citus nothing of ours is distributed, so nothing is propagated to other nodes.
+/// is printed. With Citus, none of our tables is distributed, so nothing is propagated to other nodes.
 const SESSION: &str =
     "set search_path = pg_catalog, pg_temp; set default_transaction_isolation = 'read committed';
     set default_transaction_deferrable = off; set statement_timeout = 0; set quote_all_identifiers = off;

@@ -1,6 +1,6 @@
 //! The defaults of the database that our transactions must not inherit. Limits and locks depend on read committed, and names in our
 //! statements mean those of `pg_catalog`. A database or a role may have other defaults, and the usual search path contains `public`,
-//! where a stranger may be able to create a function that is a better match for our arguments than the one of `pg_catalog`.
+//! where another role may be able to create a function that is a better match for our arguments than the one of `pg_catalog`.
 //!
 //! A direct connection gets both as options, which costs nothing per statement. A transaction pooler drops or refuses options, so there
 //! each transaction starts with what it needs. For a single statement that costs two more messages, unless the login has
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use deadpool_postgres::{Hook, HookError};
 use tokio_postgres::Config;
 
-/// Starts every read-write transaction of ours.
+/// Starts each of our read-write transactions.
 pub(crate) const BEGIN: &str = "begin isolation level read committed";
 
 /// Sent in addition if the defaults are unusual.

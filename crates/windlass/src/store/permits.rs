@@ -3,7 +3,7 @@
 //!
 //! A tenant can have a lower limit while other tenants are active. What it runs in excess of that does not make it faster, because
 //! the processors are busy anyway, but every further statement is one more that the others compete with. The limit is read when a
-//! permit becomes free, so that nobody overtakes those who wait.
+//! permit becomes free, so that requests are served in order.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -89,7 +89,7 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/base/read_committed.sql"),
     include_str!("functions/base/gate.sql"),
     include_str!("functions/base/block.sql"),
-    include_str!("functions/views/standing.sql"),
+    include_str!("functions/views/queued.sql"),
     include_str!("functions/views/running.sql"),
     include_str!("functions/trouble/note.sql"),
     include_str!("functions/definition/field_rules.sql"),

@@ -35,7 +35,7 @@ const CHECK_EVERY: Duration = Duration::from_millis(5);
 const LOOK_SHARE: u32 = 20;
 /// The same for a check. It takes long only while the processors are busy, which is when a small tenant depends on it.
 const CHECK_SHARE: u32 = 1;
-/// The time between two searches, however many notifications name lanes that this worker does not know: anybody can send them.
+/// The time between two searches, however many notifications name lanes that this worker does not know: any login can send them.
 const LOOK_GAP: Duration = Duration::from_millis(20);
 /// After this long without a pause, enqueues need not send notifications.
 const BUSY_AFTER: Duration = Duration::from_millis(100);

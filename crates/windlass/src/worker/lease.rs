@@ -78,7 +78,7 @@ impl Cancels for Arc<Lease> {
         worker == self.worker()
     }
 
-    /// Sends a heartbeat at once: the response names the runs to stop.
+    /// Sends a heartbeat immediately: the response names the runs to stop.
     fn on_cancel(&self) {
         self.beat_now.notify_one();
     }

@@ -21,7 +21,7 @@ use crate::model::job::settle::{Outcome, Retry};
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
 
 /// The jobs of one call, and how they ended so far. It outlives a panic of the run: a job that was handed over has no slot
-/// any more, and must not be ended again.
+/// now, and must not be ended again.
 pub(super) struct JobCall {
     pub(super) jobs: Vec<Arc<Claimed>>,
     pub(super) places: Vec<(Slot, Switch)>,

@@ -23,7 +23,7 @@ async fn patient(queue: &TestQueue) -> Queue {
 
 /// A running job that was asked to stop still runs; also a call without a cursor finds the others.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancel_of_all_running_jobs_finds_those_that_were_not_asked_yet() {
+async fn a_cancel_of_all_running_jobs_skips_those_with_a_pending_request() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     queue.define(&Definition::new("held")).await.unwrap();

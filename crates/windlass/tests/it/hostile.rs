@@ -238,7 +238,7 @@ impl Serialize for Refuses {
 
 /// Handlers that fail in unexpected places.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_behaviour_prevents_a_job_from_ending() {
+async fn no_behavior_prevents_a_job_from_ending() {
     let queue = TestQueue::create().await;
     let worker = start(&queue, Breaks).await;
     let ways = [

@@ -299,7 +299,7 @@ async fn counters_equal_the_rows_after_a_mixed_load() {
         + (select count(*) from windlass.history x where x.job_id = b.id and x.job_status is not null)";
     assert_eq!(count(&client, shapes).await, 0, "a job is in exactly one place");
     // A dependency may outlive its job: the dependencies of a link of an ordering key are kept for its successors.
-    for child in ["standing", "running", "deferred", "blocked", "history", "expiry", "progress"] {
+    for child in ["queued", "running", "deferred", "blocked", "history", "expiry", "progress"] {
         let strays = format!(
             "select count(*) from windlass.{child} c where not exists
                 (select from windlass.job b where b.tenant_id = c.tenant_id and b.id = c.job_id)"

@@ -112,7 +112,7 @@ async fn a_mixed_batch_keeps_the_order_of_each_lane() {
     let ids: Vec<Uuid> = queue.enqueue_many(&new).await.unwrap().iter().map(|job| job.id).collect();
     let hand = Hand::new(queue.client().await).await;
     assert_sound(&hand.client).await;
-    let in_line = "select array_agg(s.job_id order by s.place) from windlass.standing s join windlass.lane n on n.id = s.lane
+    let in_line = "select array_agg(s.job_id order by s.position) from windlass.queued s join windlass.lane n on n.id = s.lane
                     where n.priority = $1";
     for (priority, odd) in [(5_i16, 0), (6, 1)] {
         let stands: Vec<Uuid> = hand.client.query_one(in_line, &[&priority]).await.unwrap().get(0);

@@ -38,7 +38,7 @@ async fn an_array_that_is_no_list_is_refused_by_every_function() {
             let refusal = client.query_one(&call, &[]).await.map(|_| ());
             let refusal = refusal.map_err(|error| error.as_db_error().unwrap().clone());
             let is_refused = refusal.as_ref().is_err_and(|error| {
-                error.code().code() == "WL007" && error.message().contains("counted from 1")
+                error.code().code() == "WL007" && error.message().contains("lower bound 1")
             });
             if !is_refused {
                 accepted.push(format!("{function}({argument} => array_fill(…, {shape})): {refusal:?}"));

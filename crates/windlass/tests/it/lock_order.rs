@@ -149,7 +149,7 @@ async fn retries_of_many_jobs_do_not_deadlock_with_each_other_and_with_enqueues(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cancels_of_many_jobs_that_share_rows_of_the_line_do_not_deadlock() {
+async fn cancels_of_many_jobs_that_share_queue_rows_do_not_deadlock() {
     for seed in 5..8 {
         let (queue, client, _) = queue_with(2, |n| json!({"queue": format!("q{n}")})).await;
         let jobs = share_rows(&client).await;

@@ -70,7 +70,7 @@ async fn a_write_with_a_wrong_fence(_: &TestQueue, hand: &Hand) -> Reported {
 }
 
 #[tokio::test]
-async fn m1_an_ending_that_does_not_check_the_attempt_is_detected() {
+async fn an_end_that_does_not_check_the_attempt_is_detected() {
     catches(
         "settle_blocks",
         "and l.attempt = g.attempt",
@@ -82,7 +82,7 @@ async fn m1_an_ending_that_does_not_check_the_attempt_is_detected() {
 }
 
 #[tokio::test]
-async fn m2_an_ending_that_does_not_check_the_token_is_detected() {
+async fn an_end_that_does_not_check_the_token_is_detected() {
     let guard = "and l.token = g.token";
     catches("settle_blocks", guard, "", "another claim's word counts", a_write_with_a_wrong_fence).await;
 }
@@ -102,7 +102,7 @@ async fn a_reap_during_a_heartbeat(_: &TestQueue, hand: &Hand) -> Reported {
 }
 
 #[tokio::test]
-async fn m3_a_reap_that_does_not_recheck_the_lease_is_detected() {
+async fn a_reap_that_does_not_recheck_the_lease_is_detected() {
     let guard = "and w.lease_expires_at <= clock_timestamp()";
     catches("reap", guard, "", "a job is taken from a worker that lives", a_reap_during_a_heartbeat).await;
 }
@@ -117,7 +117,7 @@ async fn a_job_that_keeps_losing_its_worker(queue: &TestQueue, hand: &Hand) -> R
 }
 
 #[tokio::test]
-async fn m4_a_reap_that_does_not_count_lost_attempts_is_detected() {
+async fn a_reap_that_does_not_count_lost_attempts_is_detected() {
     let (guard, instead) = ("l.failures, l.lost, l.snoozes", "l.failures, 0::smallint, l.snoozes");
     let expected = "a job that kills its workers continues";
     catches("lost_jobs", guard, instead, expected, a_job_that_keeps_losing_its_worker).await;
@@ -132,7 +132,7 @@ async fn an_enqueue_on_a_lax_connection(_: &TestQueue, hand: &Hand) -> Reported 
 }
 
 #[tokio::test]
-async fn m5_an_enqueue_that_leaves_durability_to_its_caller_is_detected() {
+async fn an_enqueue_that_leaves_durability_to_its_caller_is_detected() {
     let guard = "current_setting('synchronous_commit') = 'off'";
     catches(
         "stay_durable",
@@ -156,7 +156,7 @@ async fn two_claims_under_a_limit_of_one(queue: &TestQueue, hand: &Hand) -> Repo
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn m7_a_claim_that_counts_running_jobs_without_a_lock_is_detected() {
+async fn a_claim_that_counts_running_jobs_without_a_lock_is_detected() {
     let (guard, instead) =
         ("if windlass.try_lock_gate(limited[n], 'running', not has_waited) then", "if true then");
     let expected = "two claims that do not see each other go past the limit";
@@ -177,7 +177,7 @@ async fn an_instant_that_is_due_again(queue: &TestQueue, hand: &Hand) -> Reporte
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn m8_fires_without_their_key_are_detected() {
+async fn fires_without_their_key_are_detected() {
     let drop_key = "alter table windlass.fire drop constraint fire_pkey";
     for (mutation, wanted) in [("", Ok(())), (drop_key, Err("an instant fires twice".to_owned()))] {
         let (queue, hand) = with_mutant("fire_triggers", "", "").await;
@@ -198,7 +198,7 @@ async fn a_cancel_of_a_running_job(_: &TestQueue, hand: &Hand) -> Reported {
 }
 
 #[tokio::test]
-async fn m12_a_cancel_that_does_not_wait_for_the_holder_is_detected() {
+async fn a_cancel_that_does_not_wait_for_the_holder_is_detected() {
     let guard = "update windlass.live l set cancel_requested_at[array_position(l.ids, job)]
         = coalesce(l.cancel_requested_at[array_position(l.ids, job)], at)";
     let instead = "delete from windlass.live l";
@@ -318,7 +318,7 @@ async fn a_diamond_that_fails_from_both_ends_does_not_deadlock() {
 
 /// A tenant is current for one transaction: with `set` instead of `set local` the next user of the connection would act for it.
 #[tokio::test]
-async fn m14_the_tenant_of_one_call_is_not_current_in_the_next() {
+async fn the_tenant_of_one_call_is_not_current_in_the_next() {
     let queue = TestQueue::create().await;
     queue.define(&Definition::new("held")).await.unwrap();
     let (acme, other) = (queue.tenant("acme").await, queue.tenant("other").await);

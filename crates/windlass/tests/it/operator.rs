@@ -137,7 +137,7 @@ async fn an_operator_retries_a_job_from_every_terminal_state() {
         let row = job(&hand.client, id).await;
         assert_eq!((&row["status"], &row["attempt_count"]), (&json!("queued"), &json!(1)));
         assert!(row["finished_at"].is_null());
-        let budget = "select (failures + lost + snoozes)::integer from windlass.standing where job_id = $1";
+        let budget = "select (failures + lost + snoozes)::integer from windlass.queued where job_id = $1";
         assert_eq!(hand.client.query_one(budget, &[&id]).await.unwrap().get::<_, i32>(0), 0);
         let again = hand.claim_one().await;
         assert_eq!(again.attempt, 2, "attempt numbers only increase");
@@ -353,7 +353,7 @@ async fn nothing_is_added_to_a_tenant_that_is_being_deleted() {
 
 /// a second request to cancel a running job changes nothing, whoever sends it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_cancel_of_a_running_job_is_answered_like_the_first_and_not_recorded() {
+async fn a_second_cancel_of_a_running_job_has_the_same_result_and_is_not_recorded() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     hand.define(json!({"key": "held"})).await;

@@ -28,14 +28,14 @@ const MOSTLY_DEFERRED: Shape = Shape { queued: ROWS / 100, deferred: ROWS / 100 
 const MOSTLY_FINISHED: Shape = Shape { queued: ROWS / 100, deferred: 0, finished: ROWS / 100 * 99 };
 
 #[tokio::test]
-async fn plans_are_good_on_tables_that_were_never_analysed() {
+async fn plans_are_good_on_tables_that_were_never_analyzed() {
     let queue = prepared().await;
     fill(&queue, &ALL_QUEUED).await;
     hot_paths_use_indexes(&queue).await;
 }
 
 #[tokio::test]
-async fn plans_are_good_on_tables_analysed_while_empty() {
+async fn plans_are_good_on_tables_analyzed_while_empty() {
     let queue = prepared().await;
     queue.client().await.batch_execute("analyze").await.unwrap();
     fill(&queue, &ALL_QUEUED).await;

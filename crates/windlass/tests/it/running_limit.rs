@@ -122,7 +122,7 @@ async fn claim_in_order(hand: &Hand, tenants: &[Uuid]) -> Vec<Uuid> {
 
 /// A tenant that holds its jobs in an open transaction, and one without jobs, come first in the claim.
 #[tokio::test]
-async fn room_is_given_to_jobs_that_can_be_taken_and_not_to_lanes_that_come_first() {
+async fn free_slots_go_to_jobs_that_can_be_claimed_and_not_to_earlier_lanes() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     let tenants = [queue.tenant("idle").await, queue.tenant("open").await, queue.tenant("other").await];
@@ -173,7 +173,7 @@ async fn an_open_claim_under_a_limit_stops_no_jobs_without_it() {
 
 /// The limit of a tenant is shared by its definitions in the same way.
 #[tokio::test]
-async fn room_of_a_tenant_is_not_used_up_by_a_lane_without_jobs() {
+async fn slots_of_a_tenant_are_not_used_up_by_a_lane_without_jobs() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     let limit = "update windlass.tenants set max_running = 2 where id = $1";

@@ -108,7 +108,7 @@ async fn apply_all(
     let mut previous = None;
     for (key, position, wanted) in by_key {
         let result = if previous.replace(key) == Some(key) && !key.is_empty() {
-            Err(Problem::invalid("/key", "is given twice"))
+            Err(Problem::invalid("/key", "is specified twice"))
         } else {
             apply_one(&acting, existing.get(key), wanted.clone()).await
         };

@@ -17,7 +17,7 @@ use crate::http::{App, Body, Problem, object};
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BulkBody {
-    /// The ids of the jobs. Give either `ids` or `filter`.
+    /// The ids of the jobs. Specify either `ids` or `filter`.
     #[schema(max_items = 1000)]
     ids: Option<Vec<Uuid>>,
     /// The conditions. An empty filter matches every job.
@@ -40,8 +40,8 @@ pub(crate) struct BulkResponse {
     changed: usize,
     /// More jobs match than one call can change: call again with `next_cursor`.
     has_more: bool,
-    /// Give it as `cursor` to continue. A job is then processed once, even if it still matches: a running job that was asked to
-    /// stop, or a job that could not be retried.
+    /// Pass it as `cursor` to continue. A job is then processed once, even if it still matches: a running job with a cancel
+    /// request, or a job that could not be retried.
     next_cursor: Option<String>,
     results: Vec<BulkResult>,
 }
@@ -144,7 +144,7 @@ fn which(
         }
         (Some(_), None) => Err(Problem::invalid("/ids", "must have at most 1000 ids")),
         (None, Some(filter)) => Ok((filter.filter(caller, "/filter/")?, None)),
-        _ => Err(Problem::invalid("/ids", "give either ids or filter")),
+        _ => Err(Problem::invalid("/ids", "specify either ids or filter")),
     }
 }
 

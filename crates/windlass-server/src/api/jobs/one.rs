@@ -86,7 +86,7 @@ pub(crate) async fn why(
 
 /// Cancel a job
 ///
-/// A waiting job is canceled at once. A running job is asked to stop and stays `running` until its worker has ended it.
+/// A waiting job is canceled immediately. A running job receives a cancel request and stays `running` until its worker ends it.
 /// A credential without `jobs:read` receives only the job's id and status.
 #[utoipa::path(post, path = "/api/v1/jobs/{job_id}/cancel", tag = "jobs", params(("job_id" = uuid::Uuid, Path)),
     responses((status = 200, body = schema::ChangedJob), (status = 409, description = "The job has already ended")))]
@@ -102,7 +102,7 @@ pub(crate) async fn cancel(State(app): State<App>, caller: Caller, Id(id): Id) -
 
 /// Retry a finished job
 ///
-/// The job is `queued`, `blocked`, or `canceled` again if a dependency of it did not succeed meanwhile.
+/// The job is `queued`, `blocked`, or `canceled` again if one of its dependencies has not succeeded in the meantime.
 /// A credential without `jobs:read` receives only the job's id and status.
 #[utoipa::path(post, path = "/api/v1/jobs/{job_id}/retry", tag = "jobs", params(("job_id" = uuid::Uuid, Path)),
     responses((status = 200, body = schema::ChangedJob), (status = 409, description = "The job has not ended, its deadline has passed, or another job holds its dedupe key")))]

@@ -54,7 +54,7 @@ fn event(chunk: &LogChunk) -> Event {
 
 /// Follow the job counts
 ///
-/// Sends server-sent events `counts` with the counts by status, first at once and then when they change, at most once a second.
+/// Sends server-sent events `counts` with the counts by status, first immediately and then when they change, at most once a second.
 /// The last event is `revoked` if the credential loses access.
 #[utoipa::path(get, path = "/api/v1/jobs/stream", tag = "jobs", responses((status = 200, content_type = "text/event-stream", body = String)))]
 pub(crate) async fn watch(

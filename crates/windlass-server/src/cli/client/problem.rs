@@ -29,7 +29,7 @@ pub(super) fn problem_failure(status: StatusCode, body: &[u8]) -> Failure {
         401 => (
             Exit::Denied,
             Some(
-                "give a token: --token-file FILE or WINDLASS_TOKEN (`windlass up` writes one to its directory)",
+                "provide a token: --token-file FILE or WINDLASS_TOKEN (`windlass up` writes one to its directory)",
             ),
         ),
         403 => (

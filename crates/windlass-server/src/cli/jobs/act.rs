@@ -9,9 +9,9 @@ use crate::cli::client::{Client, segment};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::print;
 
-/// Cancel jobs: waiting ones at once, running ones by request.
+/// Cancel jobs: waiting jobs immediately, running jobs by request.
 ///
-/// A running job is asked to stop and ends as canceled when its handler has stopped. Give ids, or conditions that select the jobs.
+/// A running job receives a cancel request and is canceled when its handler stops. Specify ids, or conditions that select jobs.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  windlass jobs cancel 0199…\n  \
     windlass jobs cancel --status queued --definition sync-dropbox --dry-run")]
@@ -22,7 +22,7 @@ pub(super) struct Cancel {
 
 /// Queue finished jobs again.
 ///
-/// Each job starts again with all its attempts. Give ids, or conditions that select the jobs.
+/// The attempts of each job are reset. Specify ids, or conditions that select jobs.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  windlass jobs retry 0199…\n  \
     windlass jobs retry --status dead_letter --definition sync-dropbox")]
@@ -62,11 +62,11 @@ impl Act {
         match (self.ids.is_empty(), self.which.is_empty()) {
             (true, true) => {
                 let status = if verb == "cancel" { "queued" } else { "dead_letter" };
-                Err(Failure::usage(format!("no jobs to {verb} are given")).advise(format!(
-                    "give ids, or conditions such as --status {status} (--dry-run only counts)"
+                Err(Failure::usage(format!("no jobs to {verb} are specified")).advise(format!(
+                    "specify ids, or conditions such as --status {status} (--dry-run only counts)"
                 )))
             }
-            (false, false) => Err(Failure::usage("give ids or conditions, not both")),
+            (false, false) => Err(Failure::usage("specify ids or conditions, not both")),
             (false, true) if !self.dry_run => self.run_each(global, &client, verb).await,
             (has_no_ids, _) => {
                 let which = if has_no_ids {

@@ -31,7 +31,7 @@ pub(super) struct Enqueue {
     #[arg(long, short, value_name = "JSON")]
     payload: Option<String>,
 
-    /// Set one field of the payload; the value is parsed as JSON if possible, else it is a string
+    /// Set one field of the payload; the value is parsed as JSON if possible, otherwise it is a string
     #[arg(long, short, value_name = "NAME=VALUE")]
     set: Vec<String>,
 

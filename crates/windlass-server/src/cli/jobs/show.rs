@@ -9,7 +9,7 @@ use crate::cli::client::{check_id, list_of};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::print::{self, at, text};
 
-/// Show one job, its attempts, and why it is waiting.
+/// Show one job, its attempts, and the reason why it is waiting.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  windlass jobs show 0199…\n  windlass jobs show 0199… --json | jq .attempts"
@@ -35,7 +35,7 @@ impl ShowCommand {
             print::json(&json!({"job": job, "attempts": attempts, "why": why}))?;
             return Ok(Exit::Success);
         }
-        // The slug of the tenant that was asked; without the permission to read it, the id.
+        // The slug of the requested tenant; without the permission to read it, the id.
         let me = client.get("/api/v1/me", &[]).await.unwrap_or_default();
         let slug = at(&me, "tenant_slug").as_str().filter(|_| at(&me, "tenant_id") == at(&job, "tenant_id"));
         print_job(&job, slug, &why)?;

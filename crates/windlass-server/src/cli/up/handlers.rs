@@ -163,10 +163,10 @@ fn percent(part: u16, whole: u16) -> f32 {
     100.0 * f32::from(part) / f32::from(whole.max(1))
 }
 
-/// Some work, unless the job is asked to stop.
+/// Simulates work until it is done or the job must stop.
 async fn step(job: &Context, at_least: u64, at_most: u64) -> Result<(), Failure> {
     tokio::select! {
-        () = job.stopped() => Err(Failure::retry("asked to stop")),
+        () = job.stopped() => Err(Failure::retry("stop requested")),
         () = tokio::time::sleep(Duration::from_millis(rand::random_range(at_least..=at_most))) => Ok(()),
     }
 }

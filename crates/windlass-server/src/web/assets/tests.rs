@@ -95,7 +95,7 @@ fn the_systems_dark_and_the_chosen_dark_are_the_same() {
 }
 
 #[test]
-fn colours_are_named_by_role_outside_the_lists_of_roles() {
+fn colors_are_named_by_role_outside_the_lists_of_roles() {
     let (_, rules) = CSS.split_once("/* Base */").unwrap();
     let bare: Vec<&str> = rules.lines().filter(|line| line.contains('#') && !line.contains("url(")).collect();
     // The search highlights in the terminal, which is dark in both themes, and its focus.

@@ -122,7 +122,7 @@ fn the_documented_actions_are_those_of_the_audit_trail() {
         let (noun, _) = action.as_str().split_once('.').unwrap();
         nouns.entry(noun).or_default().push(format!("`{action}`"));
     }
-    let mut table = String::from("| of | acts |\n|---|---|\n");
+    let mut table = String::from("| object | actions |\n|---|---|\n");
     for (noun, words) in nouns {
         let _ = writeln!(table, "| {noun} | {} |", words.join(", "));
     }

@@ -50,7 +50,7 @@ async fn a_file_of_definitions_is_checked_and_applied_as_a_whole() {
 }
 
 #[tokio::test]
-async fn a_token_that_would_not_be_what_was_asked_for_is_refused() {
+async fn a_token_that_differs_from_the_request_is_rejected() {
     let server = TestServer::start().await;
     server.queue.tenant("acme").await;
     let super_admin = ["tokens", "create", "x", "--role", "super_admin", "--tenant", "acme"];
@@ -140,7 +140,7 @@ async fn a_mistake_is_reported_once_and_by_name() {
         vec!["holds", "place", "--reason", "r", "--everything", "--job", "1"],
     ] {
         let ran = ask(&server, &arguments).await.expect(2);
-        assert!(ran.err.contains("give exactly one of"), "{}", ran.err);
+        assert!(ran.err.contains("specify exactly one of"), "{}", ran.err);
     }
     for (arguments, message) in [
         (
@@ -176,7 +176,7 @@ async fn results_that_are_easily_misread_come_with_a_note() {
     let unused = ask(&server, &["queues", "pause", "nosuch"]).await.expect(0);
     assert!(unused.err.contains("no job has used the queue \"nosuch\""), "{}", unused.err);
     assert!(ask(&server, &["queues", "pause", "default"]).await.expect(0).err.is_empty());
-    assert_eq!(run(&["config", "check"]).await.expect(0).out, "valid; all settings have their defaults\n");
+    assert_eq!(run(&["config", "check"]).await.expect(0).out, "valid; all settings use their defaults\n");
 }
 
 #[tokio::test]

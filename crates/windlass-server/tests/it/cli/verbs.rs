@@ -250,7 +250,7 @@ async fn a_tenant_is_deleted_only_with_yes() {
     assert!(asked.err.contains("permanently") && asked.err.contains("--yes"), "{}", asked.err);
     let set = shop.run(&["tenants", "set", "shop", "--name", "The Shop", "--weight", "4", "--json"]).await;
     assert_eq!(set.expect(0).json()["weight"], 4);
-    assert!(shop.run(&["tenants", "set", "shop"]).await.expect(2).err.contains("no changes given"));
+    assert!(shop.run(&["tenants", "set", "shop"]).await.expect(2).err.contains("no changes specified"));
     let deleted = shop.run(&["tenants", "delete", "shop", "--yes"]).await.expect(0);
     assert_eq!(deleted.out, "shop is being deleted\n");
     assert!(shop.run(&["tenants", "list"]).await.expect(0).out.contains("deleting (0 jobs deleted)"));

@@ -173,7 +173,7 @@ async fn an_operator_drains_and_resumes_a_worker() {
         ask("resume").await;
         eventually("it is notified of that", async || logged("resumed by an operator")).await;
         eventually("it claims jobs again", async || status(queue, waits).await == State::Succeeded).await;
-        assert_eq!(seen().await["status"], "alive");
+        assert_eq!(seen().await["status"], "active");
     }
     assert_eq!(worker.end(Signal::TERM).await, 0);
     server.stop().await;
@@ -271,7 +271,7 @@ async fn an_invalid_file_is_reported_by_line_and_key() {
     assert_eq!(good, format!("{file}: valid; handles a, b\n"));
     let message = run(&["worker", "--config", "/no/such/file"]).await.expect(2).err;
     assert!(message.contains("cannot read /no/such/file"), "{message}");
-    assert!(run(&["worker"]).await.expect(2).err.contains("no worker file is given"));
+    assert!(run(&["worker"]).await.expect(2).err.contains("no worker file is specified"));
 }
 
 async fn ended(queue: &TestQueue, key: &str, payload: Value) -> Job {

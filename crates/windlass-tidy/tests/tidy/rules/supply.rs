@@ -1,11 +1,12 @@
-//! The dependencies: locked, from the registry, with a checksum, and not older than the fix of a known vulnerability.
+//! The dependencies: used, locked, from the registry, with a checksum, and not older than the fix of a known vulnerability.
 //!
 //! Advisory databases are not read here, because the tests run offline; `cargo audit` and `cargo deny` read them.
 
 use crate::rule::{Place, Rule};
+use crate::source::words;
 use crate::tree::File;
 
-pub(crate) const RULES: &[&Rule] = &[&FROM_THE_REGISTRY, &NOT_BELOW_THE_FLOOR, &LOCKED];
+pub(crate) const RULES: &[&Rule] = &[&FROM_THE_REGISTRY, &NOT_BELOW_THE_FLOOR, &LOCKED, &USED];
 
 /// The oldest version of each that has the fix.
 const FLOORS: &[(&str, [u64; 3], &str)] = &[
@@ -111,3 +112,46 @@ const LOCKED: Rule = Rule {
     caught: &[&[("Cargo.toml", "[workspace]\n")]],
     passes: &[&[("Cargo.toml", "[workspace]\n"), ("Cargo.lock", "version = 4\n")]],
 };
+
+const USED: Rule = Rule {
+    name: "every dependency of a crate is used in its source",
+    fix: "remove it from Cargo.toml: everyone who builds the crate compiles it",
+    find: |tree| {
+        let manifests = tree.files.iter().filter(|file| file.path.ends_with("/Cargo.toml"));
+        manifests.flat_map(|manifest| unused(tree, manifest)).collect()
+    },
+    caught: &[&[
+        ("crates/a/Cargo.toml", "[dependencies]\nserde-json.workspace = true\nlog = \"1\"\n"),
+        ("crates/a/src/lib.rs", "use serde_json::Value; // not log\n"),
+    ]],
+    passes: &[&[
+        (
+            "crates/a/Cargo.toml",
+            "[package]\nname = \"a\"\n\n[dependencies]\nserde-json.workspace = true\n\n[dev-dependencies]\nlog = \"1\"\n",
+        ),
+        ("crates/a/src/lib.rs", "use serde_json::Value;\n"),
+    ]],
+};
+
+fn unused(tree: &crate::tree::Tree, manifest: &File) -> Vec<Place> {
+    let sources = manifest.path.replace("Cargo.toml", "src/");
+    let mut section = "";
+    let mut places = Vec::new();
+    for (number, line) in manifest.text.lines().enumerate() {
+        if line.starts_with('[') {
+            section = line;
+        }
+        let name = line.split([' ', '.', '=']).next().unwrap_or_default().replace('-', "_");
+        if section != "[dependencies]" || name.is_empty() || name.starts_with(['[', '#']) {
+            continue;
+        }
+        let is_used = tree
+            .rust()
+            .filter(|(file, _)| file.path.starts_with(&sources))
+            .any(|(_, source)| words(&source.code, &name).next().is_some());
+        if !is_used {
+            places.push(manifest.place(number + 1, format!("{name} is not used")));
+        }
+    }
+    places
+}

@@ -23,7 +23,7 @@ use crate::queue::Queue;
 /// use windlass::events::{EventFilter, NewEvent};
 /// use windlass::schedule::{NewTrigger, TriggerType};
 ///
-/// // Look at the next runs before the schedule exists, then create it.
+/// // Preview the next runs before the schedule exists, then create it.
 /// for run in queue.preview_schedule(DEFAULT_TENANT, "30 2 * * *", Some("Europe/Berlin"), 3).await? {
 ///     println!("{}", run.local);
 /// }
@@ -31,7 +31,7 @@ use crate::queue::Queue;
 /// let trigger = queue.create_trigger(DEFAULT_TENANT, &nightly, "deploy").await?;
 /// println!("next: {:?}", queue.preview(DEFAULT_TENANT, trigger.id, 1).await?.first());
 ///
-/// // Change it, unless somebody else has changed it since.
+/// // Change it, unless it has been changed since.
 /// let changes = serde_json::json!({ "cron_expr": "0 3 * * *" });
 /// let changes = changes.as_object().cloned().unwrap_or_default();
 /// queue.update_trigger(DEFAULT_TENANT, trigger.id, Some(trigger.generation), &changes, "deploy").await?;
@@ -45,7 +45,7 @@ use crate::queue::Queue;
 ///     println!("{} {}", fire.due_at, fire.outcome);
 /// }
 ///
-/// // Find triggers, and what became of events.
+/// // List triggers, and the outcomes of events.
 /// println!("{:?}", queue.trigger(DEFAULT_TENANT, trigger.id).await?.map(|found| found.next_due_at));
 /// let schedules = queue.triggers(DEFAULT_TENANT, Some(TriggerType::Schedule), None, 50, 0).await?;
 /// println!("{} schedules", schedules.len());

@@ -21,7 +21,7 @@ const BUSY: Error = Error::Busy {
     reason: "a dry run or a backfill of the tenant is in progress, and a tenant can have one of them at a time; repeat the dry run later",
 };
 
-/// A dry run tells how an event compares with the conditions, so a caller could find out a hidden value with many of them.
+/// A dry run reveals whether an event matches the conditions, so many dry runs could reveal a hidden value.
 const UNDECIDED: &str = "not decided: conditions of this trigger are hidden, and a dry run compares them only for callers who can emit events";
 
 /// The number of triggers per query.

@@ -1,5 +1,5 @@
 //! Operations on all jobs that match a filter, a thousand per transaction. Each returns a cursor, and the next one continues
-//! there: a job is met once, also if it still matches afterwards, as a running job that was asked to stop or a job that
+//! there: a job is visited once, even if it still matches afterwards, such as a running job with a cancel request or one that
 //! could not be retried.
 
 use std::fmt;
@@ -19,7 +19,7 @@ use crate::store::bulk::Found;
 const MAX_AT_ONCE: u16 = 1000;
 
 /// The states of the jobs that a cancel changes, in the order in which jobs pass through them: a job that continues
-/// meanwhile is met later, and not missed.
+/// in the meantime is visited later, not missed.
 const CANCELABLE: [State; 4] = [State::Blocked, State::Scheduled, State::Queued, State::Running];
 
 /// The states of the jobs that a retry changes.
@@ -175,8 +175,8 @@ impl Acting {
         Ok(BulkPage { ids, next: next.map(|after| BulkCursor { state: None, after: Some(after) }) })
     }
 
-    /// The jobs that a cancel would affect: those that have not ended and were not yet asked to stop. So a call without
-    /// a cursor finds others than the previous one.
+    /// The jobs that a cancel would affect: those that have not ended and have no cancel request yet. A call without
+    /// a cursor therefore finds other jobs than the previous one.
     pub async fn cancelable(&self, filter: &Filter, from: Option<BulkCursor>) -> Result<BulkPage> {
         let mut filter = filter.clone();
         // If the filter has ids, the result contains each of them, regardless of its state.

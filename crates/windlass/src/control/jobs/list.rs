@@ -118,7 +118,7 @@ impl Queue {
         Ok(count)
     }
 
-    /// Cancels the matching jobs like [`Queue::cancel`]. Returns how many were canceled or asked to stop.
+    /// Cancels the matching jobs like [`Queue::cancel`]. Returns how many were canceled or have a cancel request.
     ///
     /// ```no_run
     /// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {

@@ -134,7 +134,7 @@ impl Decider {
         Ok((self, None))
     }
 
-    /// Records how far the current event came; the rest is left for the next round.
+    /// Records the progress of the current event; the next round continues there.
     fn stop(&mut self) {
         self.is_done = false;
         if self.done != self.events[self.decided.len()].after {

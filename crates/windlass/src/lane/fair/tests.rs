@@ -114,7 +114,7 @@ fn a_newcomer_is_served_in_the_next_deal_and_gets_no_credit_for_its_idle_time() 
 }
 
 #[test]
-fn a_tenant_that_used_few_of_its_slots_owes_nothing() {
+fn unused_slots_of_a_tenant_are_refunded() {
     let mut queue = Queue::default();
     queue.lane(1, 1, 0, 1, 0);
     for _ in 0..1000 {

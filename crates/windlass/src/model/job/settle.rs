@@ -142,7 +142,7 @@ pub enum Outcome {
     },
     /// It ran longer than its timeout.
     TimedOut,
-    /// The handler stopped because it was asked to.
+    /// The handler stopped because cancellation was requested.
     Canceled,
     /// The handler has nothing to do yet and requests another run.
     Snoozed {

@@ -43,7 +43,7 @@ pub struct WorkerRecord {
     pub stopped_at: Option<Timestamp>,
     /// The metadata that the worker reported.
     pub metadata: Value,
-    /// `alive`, `draining`, `stale` (its lease has expired), `lost` (its jobs were given to other workers) or
+    /// `active`, `draining`, `stale` (its lease has expired), `lost` (its jobs were given to other workers) or
     /// `stopped`.
     pub status: String,
     /// It missed its heartbeats and did not unregister: it is stale or lost.

@@ -94,7 +94,7 @@ fn each_tenant_with_work_has_one_group_in_every_turn_however_many_the_others_hav
 }
 
 #[test]
-fn claims_are_taken_in_by_tenant_in_turn_and_those_that_hung_up_are_dropped_with_their_places() {
+fn claims_are_accepted_in_turn_by_tenant_and_disconnected_ones_are_dropped() {
     let (places, mut arrivals, mut callers) = (Places::default(), Arrivals::default(), Vec::new());
     for n in 0..2_000 {
         let (waiter, caller) = claim(&places, Some(LOUD), &format!("made up {}", n % 200), WAITS);

@@ -15,7 +15,7 @@ pub(super) const PER_TURN: usize = 64;
 /// One waiting claim.
 #[derive(Debug)]
 pub(in crate::pull) struct Waiter {
-    /// Held until the claim is answered or dropped here.
+    /// Held until the claim gets its response or is dropped here.
     pub(super) place: Place,
     pub(in crate::pull) worker: i32,
     pub(super) limit: usize,

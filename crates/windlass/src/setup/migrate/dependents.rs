@@ -6,7 +6,7 @@ use tokio_postgres::error::SqlState;
 
 use crate::error::{Error, Result};
 
-/// Each statement drops one object that depends on the row type of a table of ours.
+/// Each statement drops one object that depends on the row type of one of our tables.
 const FIND: &str = "
     select distinct case when a.attname is not null then format('alter table %s drop column %I', d.objid::regclass, a.attname)
              else format('drop %s %s', i.type, i.identity) end

@@ -11,7 +11,7 @@ set search_path = pg_catalog, pg_temp;
 select set_config('citus.enable_ddl_propagation', 'off', false) from pg_extension e where e.extname = 'citus';
 ";
 
-/// By hand nobody checks what a schema of that name contains, so there must be none.
+/// Nothing checks the contents of an existing schema when the SQL is run by hand, so there must be none.
 const ONLY_WITHOUT_SCHEMA: &str = "do $$ begin
   if exists (select from pg_catalog.pg_namespace n where n.nspname = 'windlass') then
     raise exception 'the schema windlass already exists'

@@ -2,8 +2,8 @@
 //!
 //! A migration drops the functions of earlier releases, and Postgres refuses to drop what something depends on. Every login
 //! that can use the schema can create such a view, even on a function that it may not execute, and would keep the database
-//! from being upgraded. So these functions are renamed before, and nobody may execute them: the view stays, and fails for
-//! whoever reads it. The doctor reports both. The same for everything else that can depend on a function: whatever is not
+//! from being upgraded. So these functions are renamed first, and no role can execute them: the view stays, and fails for
+//! its readers. The doctor reports both. The same applies to everything else that can depend on a function: whatever is not
 //! known to belong to our schema counts as an object of others.
 
 use tokio_postgres::Client;
@@ -12,7 +12,7 @@ use super::step;
 use crate::error::Result;
 use crate::store::schema;
 
-/// The name is new to every release: no function of ours begins with `replaced_`.
+/// The prefix is unused in every release: none of our functions begins with `replaced_`.
 const FIND: &str = "
     select format('alter function windlass.%I(%s) rename to %I', p.proname, i.arguments, i.kept)
       from pg_catalog.pg_proc p

@@ -173,7 +173,7 @@ fn refusal(facts: &RoleFacts) -> Option<Error> {
         if missing.is_empty() {
             let list: Vec<String> =
                 ungranted.iter().map(|(role, member)| format!("{role} to {member}")).collect();
-            missing.push(format!("it may not grant {}", list.join(", ")));
+            missing.push(format!("it cannot grant {}", list.join(", ")));
         }
         statements.extend(ungranted.iter().map(|(role, member)| grant(role, member, facts.has_options)));
     }

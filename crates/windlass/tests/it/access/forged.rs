@@ -128,7 +128,7 @@ async fn transact(client: &Client, statements: &[&str]) -> Vec<String> {
 /// an operator wrote the row of an act before or after it, with a false state before and after, or into the trail of the
 /// installation, and no other row was written.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_row_of_an_operator_stands_for_an_act() {
+async fn no_row_of_an_operator_replaces_that_of_an_action() {
     let queue = TestQueue::create().await;
     queue.define(&Definition::new("a")).await.unwrap();
     let tenant = queue.tenant("acme").await;

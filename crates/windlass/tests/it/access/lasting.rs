@@ -116,7 +116,7 @@ async fn a_partition_that_is_in_use_is_dropped_in_a_later_round() {
 
 /// the lead of a duty outlasts the login that took it.
 #[tokio::test]
-async fn nobody_leads_a_duty_for_long_after_it_is_gone() {
+async fn a_lost_leader_is_replaced_quickly() {
     let queue = TestQueue::create().await;
     let role = Login::create(&queue, "windlass_keeper").await;
     let keeper = role.client().await;

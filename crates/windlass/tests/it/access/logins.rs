@@ -93,7 +93,7 @@ async fn an_application_cannot_use_another_tenants_lane() {
 
 /// The policies of the lane's definition apply, as they do in `enqueue`.
 #[tokio::test]
-async fn a_lane_is_not_a_way_around_its_definition() {
+async fn enqueueing_by_lane_does_not_bypass_the_definition() {
     let queue = TestQueue::create().await;
     queue.define(&Definition::new("plain")).await.unwrap();
     let a = queue.tenant("a").await;

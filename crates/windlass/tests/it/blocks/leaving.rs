@@ -11,7 +11,7 @@ use crate::support::{Hand, assert_counts_are_exact, count, ending, keeper, statu
 /// A job that was released or that failed leaves its block, and its next attempt has a block of its own, where it is
 /// found by its id. Its earlier position has ended.
 #[tokio::test]
-async fn a_job_that_came_back_is_a_block_of_its_own() {
+async fn a_job_that_was_queued_again_gets_its_own_block() {
     let (queue, hand) = queued(3).await;
     let block = Block::claim(&hand).await;
     block.end(&hand.client, &[1], Some(ending::release())).await.unwrap();

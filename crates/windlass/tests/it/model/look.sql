@@ -9,7 +9,7 @@ place as (
                 (l.cancel_requested_at[r.at_position + 1] is not null)::text) as said
     from windlass.live l cross join lateral windlass.running_of(l.ids, l.ended) r left join windlass.job_workers w on w.id = l.worker
   union all
-  select s.tenant_id, s.job_id, s.attempt, format('%s/%s/%s', s.failures, s.lost, s.snoozes), s.holds_dedupe, 'queued' from windlass.standing s
+  select s.tenant_id, s.job_id, s.attempt, format('%s/%s/%s', s.failures, s.lost, s.snoozes), s.holds_dedupe, 'queued' from windlass.queued s
   union all
   select d.tenant_id, d.job_id, d.attempt, format('%s/%s/%s', d.failures, d.lost, d.snoozes), d.holds_dedupe,
          format('scheduled in %s', ceil(extract(epoch from d.due_at - clock_timestamp()) / 3600)) from windlass.deferred d
@@ -25,8 +25,8 @@ select format('job %s %s attempt=%s counted=%s holds=%s ended=[%s]', n.job, p.sa
            where h.tenant_id = n.tenant_id and h.job_id = n.id and h.attempt > 0)) as line
   from name n left join place p on p.tenant_id = n.tenant_id and p.job_id = n.id
 union all
-select format('lane %s: %s', array_position($3::integer[], l.lane) - 1, string_agg(n.job::text, ' ' order by l.place))
-  from windlass.standing l join name n on n.tenant_id = l.tenant_id and n.id = l.job_id group by l.lane
+select format('lane %s: %s', array_position($3::integer[], l.lane) - 1, string_agg(n.job::text, ' ' order by l.position))
+  from windlass.queued l join name n on n.tenant_id = l.tenant_id and n.id = l.job_id group by l.lane
 union all
 select format('dedupe %s of %s: %s for %s active=%s', d.dedupe_key, array_position($1, d.tenant_id) - 1,
          2 * (('x' || right(d.job_id::text, 8))::bit(32)::integer - 1) + array_position($1, d.tenant_id) - 1,

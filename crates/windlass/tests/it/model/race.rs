@@ -132,7 +132,7 @@ race!(four_claims_take_every_job_once, |track, round| {
     let results = track.race(round, &[0; 4].map(|_| claim(&track, 4))).await;
     let taken: i32 = results.iter().map(|count| count.parse::<i32>().unwrap()).sum();
     assert!((4..=10).contains(&taken), "{results:?}");
-    let left = track.ask("select count(*)::text from windlass.standing").await;
+    let left = track.ask("select count(*)::text from windlass.queued").await;
     assert_eq!(left, (10 - taken).to_string());
 });
 
@@ -187,7 +187,7 @@ race!(a_job_enqueued_behind_one_that_ends_is_not_left_behind, |track, round| {
     let results = track.race(round, &[run.settle(SUCCESS), behind]).await;
     assert!(matches!(&*results[1], "queued" | "blocked"), "{results:?}");
     track.unblock().await;
-    assert_eq!(track.ask("select count(*)::text from windlass.standing").await, "1");
+    assert_eq!(track.ask("select count(*)::text from windlass.queued").await, "1");
 });
 
 race!(two_needs_that_end_at_once_start_the_job_behind_them, |track, round| {
@@ -216,7 +216,7 @@ race!(the_next_of_an_ordering_key_waits_for_the_first_though_the_one_between_is_
     assert_eq!(track.ask("select count(*)::text from windlass.blocked").await, "1");
     track.ask(&first.settle(SUCCESS)).await;
     track.unblock().await;
-    assert_eq!(track.ask("select count(*)::text from windlass.standing").await, "1");
+    assert_eq!(track.ask("select count(*)::text from windlass.queued").await, "1");
 });
 
 race!(a_retried_job_and_the_next_of_its_ordering_key_run_one_after_the_other, |track, round| {

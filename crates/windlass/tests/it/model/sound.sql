@@ -2,7 +2,7 @@
 with place as (
   select l.tenant_id, r.job_id, 'running' as state, l.holds_dedupe, l.attempt
     from windlass.live l cross join lateral windlass.running_of(l.ids, l.ended) r
-  union all select s.tenant_id, s.job_id, 'queued', s.holds_dedupe, s.attempt from windlass.standing s
+  union all select s.tenant_id, s.job_id, 'queued', s.holds_dedupe, s.attempt from windlass.queued s
   union all select d.tenant_id, d.job_id, 'scheduled', d.holds_dedupe, d.attempt from windlass.deferred d
   union all select k.tenant_id, k.job_id, 'blocked', k.holds_dedupe, null from windlass.blocked k
   union all select h.tenant_id, h.job_id, windlass.state_name(h.job_status), false, null from windlass.history h where h.job_status is not null)
@@ -20,8 +20,8 @@ select format('%s of no job: %s', t.kind, t.job_id)
 union all
 -- Whoever stands in a row of the line is found there, by its body or by its own id, and no row is empty.
 select format('%s of the %s jobs of line row %s are found there', count(s.job_id), max(cardinality(l.ids)), l.seq)
-  from windlass.line l left join lateral (select s.job_id from windlass.standing s
-    where s.tenant_id = l.tenant_id and s.job_id = any (l.ids) and s.lane = l.lane and s.place between l.seq and l.seq + 63) s on true
+  from windlass.line l left join lateral (select s.job_id from windlass.queued s
+    where s.tenant_id = l.tenant_id and s.job_id = any (l.ids) and s.lane = l.lane and s.position between l.seq and l.seq + 63) s on true
  group by l.lane, l.seq, l.tenant_id having count(s.job_id) <> max(cardinality(l.ids)) or count(s.job_id) = 0
 union all
 -- Whoever runs in a block is found there, by its body or by its own id. No block is over, and no bit is set without a job.

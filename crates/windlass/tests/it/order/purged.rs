@@ -37,7 +37,7 @@ async fn a_job_that_is_purged_twice_still_keeps_its_key_in_order() {
 
 /// The second one waits for the first, so its dependency has no body at either end.
 #[tokio::test(flavor = "multi_thread")]
-async fn neighbours_that_are_purged_together_still_keep_their_key_in_order() {
+async fn adjacent_jobs_that_are_purged_together_keep_the_order_of_their_key() {
     for policy in ["wait", "cancel", "run"] {
         let (_queue, hand) = start().await;
         hand.enqueue("'held', ordering_key => 'k'").await;

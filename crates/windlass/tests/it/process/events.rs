@@ -16,7 +16,7 @@ const TRIGGERS: i64 = 3;
 
 /// However a dispatcher dies: one job for each event at each trigger, none lost and none twice.
 #[tokio::test(flavor = "multi_thread")]
-async fn events_create_one_job_per_trigger_though_dispatchers_die() {
+async fn events_create_one_job_per_trigger_even_if_dispatchers_crash() {
     let (queue, fleet) = (TestQueue::create().await, Fleet::new());
     let client = queue.client().await;
     let flags = [("--lease-ms", "1000"), ("--heartbeat-ms", "300"), ("--reap-ms", "300")];

@@ -40,7 +40,7 @@ async fn a_killed_workers_jobs_run_again_on_another() {
 
 /// Invariants 9, 11, 15, 16 and 18 over several deaths under load.
 #[tokio::test(flavor = "multi_thread")]
-async fn workers_that_keep_dying_lose_no_job() {
+async fn workers_that_crash_repeatedly_lose_no_job() {
     let (queue, fleet) = (TestQueue::create().await, Fleet::new());
     let client = queue.client().await;
     make_effect_table(&client).await;

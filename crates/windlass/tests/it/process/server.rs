@@ -48,7 +48,7 @@ async fn a_killed_server_loses_nothing_it_acknowledged() {
 /// Invariant 9 where the database's default does not guarantee durability: our functions set it. No worker runs while jobs are
 /// enqueued, because each of its commits would make the earlier ones durable too.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lax_server_loses_nothing_it_acknowledged() {
+async fn a_server_with_asynchronous_commit_loses_nothing_it_acknowledged() {
     let (scratch, fleet) = (Scratch::new(), Fleet::new());
     let options = options(&scratch, "off");
     let mut postgres = Postgres::start(&options).await.unwrap();

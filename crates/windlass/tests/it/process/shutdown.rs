@@ -26,7 +26,7 @@ async fn a_stopped_worker_finishes_what_it_can_and_releases_the_rest() {
         number(&client, &format!("select count(*) from windlass.jobs where status = '{status}'")).await
     };
     assert_eq!((count("succeeded").await, count("queued").await, count("running").await), (3, 8, 0));
-    assert_eq!(number(&client, "select sum(failures + lost)::bigint from windlass.standing").await, 0);
+    assert_eq!(number(&client, "select sum(failures + lost)::bigint from windlass.queued").await, 0);
     client.batch_execute("update windlass.job set payload = '{\"ms\": 1}'").await.unwrap();
 
     let next = fleet.spawn(queue.url(), &[]).await;

@@ -8,7 +8,7 @@ use super::load::{job, send};
 
 /// Invariant 29: an idle worker has the row and is woken; after its death the row is deleted, so that notifications cost nothing.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_idle_worker_is_marked_as_waiting_until_it_dies() {
+async fn an_idle_worker_is_marked_as_waiting_until_it_stops() {
     let (queue, fleet) = (TestQueue::create().await, Fleet::new());
     let client = queue.client().await;
     let worker = fleet.spawn(queue.url(), &[]).await;

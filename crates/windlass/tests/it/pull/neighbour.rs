@@ -53,7 +53,7 @@ async fn thousands_of_invalid_jobs_delay_no_claim_of_another_tenant() {
 
 /// as many different lists of made-up names as a tenant can have, and callers that hang up all the time.
 #[tokio::test(flavor = "multi_thread")]
-async fn made_up_names_and_hang_ups_of_one_tenant_keep_no_claim_of_another_waiting() {
+async fn invented_names_and_disconnects_of_one_tenant_delay_no_claim_of_another() {
     let (queue, pull, loud, quiet) = two_tenants().await;
     let made_up = |list: usize| {
         let names: Vec<String> = (0..150).map(|name| format!("made up {list} {name}")).collect();

@@ -158,7 +158,7 @@ async fn three_workers_run_the_jobs_of_two_tenants_though_one_is_killed() {
     assert_eq!(of(&dead)["is_stale"], true, "{listed}");
     assert_eq!(
         (&of(&workers[0].1)["status"], &of(&workers[0].1)["is_stale"]),
-        (&json!("alive"), &json!(false))
+        (&json!("active"), &json!(false))
     );
     eventually("it is listed as lost", async || {
         let listed = server.admin.get("/api/v1/admin/workers").await.expect(200);

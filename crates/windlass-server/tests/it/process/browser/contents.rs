@@ -98,7 +98,8 @@ async fn the_card_and_the_chart_show_the_same_hour() {
     let client = world.server.client(world.acme, Role::TenantAdmin).await;
     let page = client.get("/ui/jobs").await.text;
     let (_, card) = page.split_once("id=\"card-succeeded\"").unwrap();
-    let card = card.split_once("class=\"beside\">").unwrap().1.split(" attempts in 1 h<").next().unwrap();
+    let card =
+        card.split_once("class=\"beside\">").unwrap().1.split(" attempts in the last hour<").next().unwrap();
     assert!(page.contains(&format!(">{card} succeeded</text>")), "{card}: {page}");
     world.end().await;
 }

@@ -96,7 +96,7 @@ begin
     with wanted as (
       select t.relation, r.role
         from (values
-          (array['job', 'line', 'standing', 'running', 'deferred', 'blocked', 'dependency', 'progress', 'history', 'tally', 'total', 'lane',
+          (array['job', 'line', 'queued', 'running', 'deferred', 'blocked', 'dependency', 'progress', 'history', 'tally', 'total', 'lane',
                  'job_definitions', 'job_triggers', 'queues', 'job_workers', 'drain_request', 'tenants', 'job_log', 'jobs', 'job_attempts', 'job_counts',
                  'fire', 'event', 'event_pending', 'event_dispatch', 'retention', 'legal_hold', 'purge_wait', 'activity'],
            readers),

@@ -105,7 +105,7 @@ language plpgsql
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 begin
-  raise exception 'the details of an entry of the audit trail have at most 1 MiB' using errcode = 'WL007', column = 'after';
+  raise exception 'the details of an audit trail entry must have at most 1 MiB' using errcode = 'WL007', column = 'after';
 end
 $$;
 

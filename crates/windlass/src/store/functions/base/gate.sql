@@ -21,7 +21,7 @@ begin
 end
 $$;
 
--- Exclusive lock for work that can be left out. Returns false if another transaction holds it, at once or after a tenth
+-- Exclusive lock for work that can be skipped. Returns false if another transaction holds it, immediately or after a tenth
 -- of a second.
 create or replace function windlass.try_lock_gate(for_id uuid, for_purpose text, waits boolean) returns boolean
 language plpgsql
@@ -58,7 +58,7 @@ begin
 end
 $$;
 
--- Shared lock for duties of the keeper. Returns false if a lock_gate of an open transaction is in the way: the caller
+-- Shared lock for duties of the keeper. Returns false if an open transaction holds a conflicting lock_gate: the caller
 -- leaves the rows of that tenant for a later round. Waits (for as long as lock_timeout) only for a transaction that is
 -- creating the row.
 create or replace function windlass.try_share_gate(for_id uuid, for_purpose text) returns boolean

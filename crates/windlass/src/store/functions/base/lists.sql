@@ -25,7 +25,7 @@ create or replace function windlass.refuse_array(field text default '') returns 
 language plpgsql
 as $$
 begin
-  raise exception '% must have one dimension and be counted from 1', coalesce(nullif(field, ''), 'an array')
+  raise exception '% must be one-dimensional, with the lower bound 1', coalesce(nullif(field, ''), 'an array')
     using errcode = 'WL007', column = field;
 end
 $$;

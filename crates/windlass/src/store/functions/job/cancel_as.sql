@@ -25,7 +25,7 @@ begin
 end
 $$;
 
--- What a caller learns: a second request is answered like the first.
+-- The result that the caller gets: a second request has the same result as the first.
 create or replace function windlass.cancel_answer(answer text) returns text
 language sql immutable
 return case answer when 'requested_before' then 'requested' else answer end;

@@ -179,7 +179,7 @@ begin
       cross join lateral unnest(l.ids) with ordinality i (id, ord)
       cross join lateral (select o.* from windlass.job o where o.tenant_id = l.tenant_id and o.id = i.id offset 0) b
      where not (coalesce(b.deadline <= at or b.start_by <= at, false) and windlass.is_late(l.tenant_id, i.id, l.attempt - 1, at))
-     order by l.lane, case when l.job_id is null then b.line_seq else l.seq end, i.ord; -- as they stood in the line
+     order by l.lane, case when l.job_id is null then b.line_seq else l.seq end, i.ord; -- in the order of the queue
   get diagnostics given = row_count;
   if given < (select sum(t) from unnest(takes) t) then
     perform windlass.fail_late(blocks, at);

@@ -50,7 +50,7 @@ begin
     select k.holder into held from windlass.take_dedupe_key(tenant, enqueue_guarded.dedupe_key, new_id,
       coalesce(at + make_interval(secs => (uniqueness ->> 'window_seconds')::double precision), 'infinity'), holds, at) k;
     if held.holder is not null then
-      -- Another job answers the request, so its idempotency key must refer to that job.
+      -- Another job satisfies the request, so its idempotency key must refer to that job.
       update windlass.idempotency i set job_id = held.holder
        where i.tenant_id = tenant and i.idempotency_key = enqueue_guarded.idempotency_key;
       id := held.holder;

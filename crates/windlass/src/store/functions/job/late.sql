@@ -1,4 +1,4 @@
--- Whether a queued job must not start any more: its instant in `expiry` has passed, and the keeper has not processed it
+-- Whether a queued job must no longer start: its instant in `expiry` has passed, and the keeper has not processed it
 -- yet. An operator's retry deletes the row of a start deadline, so the job runs.
 create or replace function windlass.is_late(tenant uuid, job uuid, attempts_so_far integer, at timestamptz) returns boolean
 language sql stable

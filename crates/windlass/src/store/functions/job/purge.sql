@@ -84,7 +84,7 @@ begin
              -count(*) filter (where g.state = 'dead_letter'), -count(*) filter (where g.state = 'canceled'), count(*)
         from gone g group by g.lane;
     exit when not exists (
-      select from windlass.standing s where s.tenant_id = tenant and s.job_id = any (jobs)
+      select from windlass.queued s where s.tenant_id = tenant and s.job_id = any (jobs)
       union all select from windlass.running r where r.tenant_id = tenant and r.job_id = any (jobs)
       union all select from windlass.deferred d where d.tenant_id = tenant and d.job_id = any (jobs)
       union all select from windlass.blocked b where b.tenant_id = tenant and b.job_id = any (jobs)

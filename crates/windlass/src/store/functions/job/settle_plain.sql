@@ -47,7 +47,7 @@ begin
     raise exception 'tenants, lanes, seqs, attempts and tokens must have as many elements as counts' using errcode = 'WL007', column = 'counts';
   elsif array[cardinality(positions), cardinality(ran_ms)]
         <> array_fill(coalesce(firsts[cardinality(counts)] + counts[cardinality(counts)] - 1, 0), array[2]) then
-    raise exception 'positions and ran_ms must have as many elements as counts says' using errcode = 'WL007', column = 'positions';
+    raise exception 'positions and ran_ms must have as many elements as the sum of counts' using errcode = 'WL007', column = 'positions';
   elsif array_position(ran_ms, null) is not null then
     raise exception 'ran_ms must not contain null' using errcode = 'WL007', column = 'ran_ms';
   end if;

@@ -4,7 +4,7 @@ language sql stable
 as $$
   select coalesce(
     (select 'running' from windlass.running r where r.tenant_id = tenant and r.job_id = job),
-    (select 'queued' from windlass.standing s where s.tenant_id = tenant and s.job_id = job),
+    (select 'queued' from windlass.queued s where s.tenant_id = tenant and s.job_id = job),
     (select 'scheduled' from windlass.deferred d where d.tenant_id = tenant and d.job_id = job),
     (select 'blocked' from windlass.blocked b where b.tenant_id = tenant and b.job_id = job),
     (select windlass.state_name(h.job_status) from windlass.history h

@@ -5,7 +5,7 @@
 -- round: an application's transaction may stay open for minutes. If what depends on a job is locked, the job is tried
 -- again after two seconds, and after three such jobs all of the tenant, because each waits for 200 ms. A claim fails
 -- late jobs by itself (see claim.sql), so the keeper processes jobs that are never claimed. Tenants take turns (see
--- tenants_in_turn). Of each tenant, a round looks at ten times as many rows as it processes, because each costs a call: a
+-- tenants_in_turn). Of each tenant, a round reads ten times as many rows as it processes, because each costs a call: a
 -- transaction that has locked more of them delays the deadlines of its own tenant until it ends. Running jobs and rows that
 -- are set aside are not counted.
 -- Lock order: the row of each waiting job, or the final history row of one that has ended, then its instant, skipping

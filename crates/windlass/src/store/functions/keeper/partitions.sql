@@ -26,7 +26,7 @@ begin
   if not windlass.try_gate('partitions') then
     return;
   end if;
-  -- Beside Citus nothing of ours is distributed, so nothing is propagated to other nodes.
+  -- With Citus, none of our tables is distributed, so nothing is propagated to other nodes.
   perform set_config('citus.enable_ddl_propagation', 'off', true) from pg_extension e where e.extname = 'citus';
   perform windlass.guard_types();
   foreach parent in array array['job', 'history'] loop

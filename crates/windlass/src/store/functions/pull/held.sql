@@ -6,7 +6,7 @@ returns table (definition_key text, failures smallint, lost smallint, snoozes sm
 language sql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
-  select windlass.tenant_for(tenant); -- also if no such job runs
+  select windlass.tenant_for(tenant); -- even if no such job runs
   select d.key, l.failures, l.lost, l.snoozes, l.max_attempts, l.cancel_requested_at is not null,
          windlass.milliseconds_until(b.deadline, clock_timestamp()),
          (extract(epoch from clock_timestamp() - l.claimed_at) * 1000)::bigint, b.payload

@@ -114,7 +114,7 @@ exception when lock_not_available then
 end
 $$;
 
--- Marks a tenant for deletion: it accepts no jobs any more, its tokens become invalid, and the keeper purges it in
+-- Marks a tenant for deletion: it accepts no more jobs, its tokens become invalid, and the keeper purges it in
 -- batches.
 create or replace function windlass.mark_tenant_deleting(of_id uuid) returns jsonb
 language plpgsql security definer

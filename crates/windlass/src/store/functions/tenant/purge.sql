@@ -14,7 +14,7 @@ declare
 begin
   perform windlass.need_read_committed();
   if tenant is null or most is null or most < 1 then -- with 0, nothing would be deleted, which looks like nothing left
-    raise exception 'tenant must be given, and most must be at least 1, not %', coalesce(most::text, 'null')
+    raise exception 'tenant is required, and most must be at least 1, not %', coalesce(most::text, 'null')
       using errcode = 'WL007', column = case when tenant is null then 'tenant' else 'most' end;
   end if;
   perform windlass.tenant_for(tenant);

@@ -1,6 +1,6 @@
 -- Rotates a token: creates its successor (see store_token), and lets the old one stay valid for the overlap and then end. Returns the
 -- successor, or null if the creator has lost access since the request was authenticated. Refuses (WL011) a token that cannot be replaced,
--- because it is not valid any more, or was rotated before: rotate its successor. One act, with one row in the audit trail: the old token
+-- because it is no longer valid, or was rotated before: rotate its successor. One act, with one row in the audit trail: the old token
 -- before, and the new one after.
 -- Lock order: as in the creation of a token; then the old token.
 create or replace function windlass.rotate_token(of_tenant uuid, of_id text, overlap_seconds integer, token jsonb, hash bytea) returns jsonb

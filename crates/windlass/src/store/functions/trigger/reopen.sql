@@ -18,7 +18,7 @@ begin
 end
 $$;
 
--- Opens the fire of a job again, also if the trigger's jobs may overlap: an edit may end that before the job has ended.
+-- Opens the fire of a job again, even if the trigger's jobs may overlap: an edit may end that before the job has ended.
 -- Index: fire_by_time, as a fire is written directly before its job; planned for its values, because a generic plan
 -- reads all fires of the trigger.
 create or replace function windlass.reopen_fire(tenant uuid, job uuid, of_trigger uuid, created_at timestamptz) returns void

@@ -27,9 +27,9 @@ select windlass.state_of(b.tenant_id, b.id) as status, d.key as definition_key, 
                 and (k.stopped_at is not null or k.lease_expires_at <= clock_timestamp()) order by k.last_seen_at desc
                   limit 5) as gone_workers,
        (select least(coalesce(sum(o.jobs), 0), 1000)::bigint from (
-          select case when o.offsets is null then least(cardinality(o.ids), s.place - o.seq - o.taken)
-                      else (select count(*) from unnest(o.offsets) f where o.seq + f < s.place) end as jobs from windlass.line o
-           where s.job_id is not null and o.lane = s.lane and o.seq <= s.place order by o.seq limit 1000) o) as ahead_in_lane,
+          select case when o.offsets is null then least(cardinality(o.ids), s.position - o.seq - o.taken)
+                      else (select count(*) from unnest(o.offsets) f where o.seq + f < s.position) end as jobs from windlass.line o
+           where s.job_id is not null and o.lane = s.lane and o.seq <= s.position order by o.seq limit 1000) o) as ahead_in_lane,
        (select least(coalesce(sum(o.jobs), 0), 1000)::bigint from (
           select cardinality(o.ids) as jobs from windlass.lane m join windlass.line o on o.lane = m.id
            where s.job_id is not null and m.tenant_id = b.tenant_id and m.definition_id = n.definition_id
@@ -41,7 +41,7 @@ select windlass.state_of(b.tenant_id, b.id) as status, d.key as definition_key, 
   join windlass.tenants t on t.id = b.tenant_id
   left join windlass.queues q on q.name = n.queue
   left join windlass.running l on l.tenant_id = $1 and l.job_id = $2
-  left join windlass.standing s on s.tenant_id = $1 and s.job_id = $2
+  left join windlass.queued s on s.tenant_id = $1 and s.job_id = $2
   left join windlass.deferred f on f.tenant_id = b.tenant_id and f.job_id = b.id
   left join windlass.job_workers w on w.id = l.worker
   left join windlass.history h on h.tenant_id = b.tenant_id and h.job_id = b.id and h.job_status is not null

@@ -3,7 +3,7 @@
 -- lost ones until their rows are pruned.
 select to_jsonb(w) || jsonb_build_object('is_draining', windlass.is_draining(w.id),
          'status', case when w.stopped_at is null and w.lease_expires_at > clock_timestamp()
-                          then case when windlass.is_draining(w.id) then 'draining' else 'alive' end
+                          then case when windlass.is_draining(w.id) then 'draining' else 'active' end
                         else coalesce(w.ended, 'stale') end,
          'is_stale', coalesce(w.ended, 'lost') = 'lost' and (w.stopped_at is not null or w.lease_expires_at <= clock_timestamp()),
          'seen_seconds_ago', round(extract(epoch from clock_timestamp() - w.last_seen_at)::numeric, 3))
