@@ -60,9 +60,7 @@ impl Exit {
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Success => "success",
-            Self::Negative => {
-                "negative result: a job did not succeed, the doctor found a dangerous condition, or a check failed"
-            }
+            Self::Negative => "negative result: a failed job, a dangerous condition, or a failed check",
             Self::Usage => "invalid command line, configuration or input",
             Self::Unreachable => {
                 "the server or the database cannot be reached or started, or the rate limit is reached"

@@ -313,7 +313,7 @@ async fn blocker(client: &Client) -> Result<String> {
             coalesce(nullif(a.application_name, ''), 'unnamed'), a.xact_start, left(a.query, 200))
         from pg_catalog.pg_locks l
         join pg_catalog.pg_class c on c.oid = l.relation and c.relnamespace = 'windlass'::regnamespace
-        join pg_catalog.pg_stat_activity a on a.pid = l.pid
+        join pg_catalog.pg_stat_activity a on a.pid = l.pid and a.datname = current_database()
        where l.granted and l.pid <> pg_backend_pid() order by a.xact_start limit 1";
     let row = client.query_opt(query, &[]).await?;
     Ok(row.map_or_else(|| "a process that has since ended".to_owned(), |row| row.get(0)))

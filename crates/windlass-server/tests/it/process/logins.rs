@@ -99,7 +99,7 @@ async fn each_documented_login_can_do_its_work_and_nothing_else() {
                 refused(&["serve", "--migrate", "--listen", "127.0.0.1:0"], url, "windlass_migrator").await;
                 migrate(&settings(place.queue.url())).await.unwrap();
             }
-            "`windlass up` on a database of yours" => {
+            "`windlass up` with your own database" => {
                 place.outdate().await;
                 let data = place.directory.join("up");
                 let up = ["up", "--no-demo", "--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap()];

@@ -115,7 +115,8 @@ async fn a_request_in_progress_is_completed_before_shutdown() {
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     let asked = http.get(format!("{address}/api/v1/jobs/definitions")).bearer_auth(&token).send();
     let asked = tokio::spawn(asked);
-    let waiting = "select exists (select from pg_locks l where not l.granted and l.relation = 'windlass.job_definitions'::regclass)";
+    let waiting = "select exists (select from pg_locks l join pg_stat_activity a using (pid)
+        where not l.granted and l.relation = 'windlass.job_definitions'::regclass and a.datname = current_database())";
     windlass_testing::eventually("the request waits in the database", async || {
         let (client, connection) =
             tokio_postgres::connect(database.url(), tokio_postgres::NoTls).await.unwrap();

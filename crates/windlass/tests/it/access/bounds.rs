@@ -27,7 +27,8 @@ async fn a_keepers_login_creates_no_more_partitions_than_keepers_do() {
     assert_eq!(refused_field(&keeper, "select windlass.maintain_partitions(3)").await, "weeks_ahead");
     keeper.batch_execute("begin; select windlass.maintain_partitions(2)").await.unwrap();
     let locks = "select count(*) from pg_locks l join pg_class c on c.oid = l.relation
-        where c.relnamespace = 'windlass'::regnamespace and l.mode = 'AccessExclusiveLock'";
+        where c.relnamespace = 'windlass'::regnamespace and l.mode = 'AccessExclusiveLock'
+          and l.database = (select d.oid from pg_database d where d.datname = current_database())";
     assert_eq!(count(&queue.client().await, locks).await, 0, "all of them exist");
     drop(keeper);
     role.drop().await;

@@ -46,7 +46,7 @@ const REASONS: [(&str, &str); 9] = [
 fn listed() -> BTreeSet<String> {
     let page =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operating.md")).unwrap();
-    let (_, list) = page.split_once("refuse every other level (`WL021`):").expect("the page has the list");
+    let (_, list) = page.split_once("reject every other level (`WL021`):").expect("the page has the list");
     let (list, _) = list.split_once("\n\n").unwrap();
     list.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }

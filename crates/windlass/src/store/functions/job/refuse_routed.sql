@@ -22,7 +22,7 @@ begin
            array_ndims(payloads), coalesce(array_ndims(extras), 1)) <> (1, 1, 1, 1, 1, 1, 1)
       or n > 0 and (array_lower(tenants, 1), array_lower(jobs, 1), array_lower(lanes, 1), array_lower(attempts, 1),
            coalesce(array_lower(parts, 1), 1), array_lower(payloads, 1), coalesce(array_lower(extras, 1), 1)) <> (1, 1, 1, 1, 1, 1, 1) then
-    raise exception 'tenants, jobs, lanes, max_attempts, parts, payloads and extras must be lists of the same length, counted from 1'
+    raise exception 'tenants, jobs, lanes, max_attempts, parts, payloads and extras must be lists of the same length, with the lower bound 1'
       using errcode = 'WL007', column = 'jobs';
   end if;
   if exists (select from unnest(parts) p group by p having p is null or p not between 1 and n or count(*) > 64) then
