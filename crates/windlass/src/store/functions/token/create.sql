@@ -16,7 +16,7 @@ $$;
 -- Stores a token. Only `hash` is kept of its secret. The nil tenant is the installation. Returns the token without the
 -- hash. No other token of the installation has its id (api_tokens_by_id). A tenant has at most 1000 valid tokens and 1000
 -- that have ended: the oldest of those is deleted here, but stays in the audit trail. Returns null if the creator has lost
--- access since the request was authenticated.
+-- access since the request was authenticated, or has another role now than the caller that the server names.
 -- Lock order: the gate `tokens` of the tenant, so that the limit is exact; then the creator. In the opposite order, two
 -- rotations of one token by itself would deadlock.
 create or replace function windlass.store_token(for_tenant uuid, token jsonb, hash bytea) returns jsonb
@@ -24,6 +24,8 @@ language plpgsql
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 #variable_conflict use_column
+declare
+  creator jsonb;
 begin
   perform windlass.tenant_for(for_tenant);
   perform windlass.need_read_committed();
@@ -34,7 +36,8 @@ begin
   perform windlass.refuse_token(for_tenant, token);
   perform windlass.need_values(jsonb_build_object('hash', hash));
   perform windlass.lock_gate(for_tenant, 'tokens');
-  if windlass.lock_link_creator(for_tenant, windlass.actor_for(token ->> 'created_by')) is null then
+  creator := windlass.lock_link_creator(for_tenant, windlass.actor_for(token ->> 'created_by'));
+  if creator is null or creator ->> 'role' <> nullif(current_setting('windlass.actor', true), '')::jsonb ->> 'role' then
     return null;
   end if;
   if (select count(*) from windlass.api_tokens t where t.tenant_id = for_tenant and windlass.is_valid(t)) >= 1000 then
