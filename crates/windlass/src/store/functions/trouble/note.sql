@@ -30,6 +30,23 @@ begin
 end
 $$;
 
+-- The same for a job of a round of a duty; `waited` has the tenant of each job of the round that had to wait. With the third, all jobs of
+-- the tenant are left for later: each would wait as long. Returns what was recorded, which clear_trouble must keep.
+create or replace function windlass.note_waiting(of_duty text, of_tenant uuid, of_job uuid, waited uuid[], why text) returns uuid[]
+language plpgsql
+as $$
+declare
+  locked constant text := 'another transaction holds a lock that the end of the attempt needs: ';
+begin
+  perform windlass.note_locked(of_duty, of_tenant, of_job::text, locked || why);
+  if cardinality(array_positions(waited, of_tenant)) <> 3 then
+    return array[of_job];
+  end if;
+  perform windlass.note_locked(of_duty, of_tenant, of_tenant::text, locked || 'too many jobs of the tenant are waiting');
+  return array[of_job, of_tenant];
+end
+$$;
+
 -- Whether a problem with a row was recorded within the last minute: a duty skips it until then, so that such rows never
 -- fill its rounds.
 create or replace function windlass.is_set_aside(of_duty text, of_tenant uuid, of_subject text) returns boolean
