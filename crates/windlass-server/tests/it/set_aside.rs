@@ -81,7 +81,8 @@ async fn the_overview_shows_real_rows_that_duties_skip() {
     let moved = spoil_jobs(&client).await;
     let huge = queue.tenant("huge").await;
     queue.enqueue(&NewJob::new("held").tenant(huge).queue("uncountable")).await.unwrap();
-    let uncountable = "insert into windlass.total (tenant_id, lane, queued) select tenant_id, id, 9223372036854775000 from windlass.lane where tenant_id = $1";
+    let uncountable = "insert into windlass.total (tenant_id, lane, queued)
+        select tenant_id, id, 9223372036854775000 from windlass.lane where tenant_id = $1";
     client.execute(uncountable, &[&huge]).await.unwrap();
     queue.define(&Definition::new("unpruned")).await.unwrap();
     let retention =

@@ -34,7 +34,8 @@ as $$
 declare
   field text;
 begin
-  select a.key into field from jsonb_each_text(given) a where a.value is null or octet_length(a.value) not between shortest and longest limit 1;
+  select a.key into field from jsonb_each_text(given) a where a.value is null
+    or octet_length(a.value) not between shortest and longest limit 1;
   if found then
     raise exception '% must be a text of % to % bytes', field, shortest, longest using errcode = 'WL007', column = field;
   end if;

@@ -31,7 +31,8 @@ begin
   perform windlass.need_read_committed();
   if for_tenant is distinct from '00000000-0000-0000-0000-000000000000'
       and not exists (select from windlass.tenants t where t.id = for_tenant and t.status <> 'deleting') then
-    raise exception 'tenant % not found', coalesce(for_tenant::text, 'null') using errcode = 'WL003', detail = coalesce(for_tenant::text, '');
+    raise exception 'tenant % not found', coalesce(for_tenant::text, 'null')
+      using errcode = 'WL003', detail = coalesce(for_tenant::text, '');
   end if;
   perform windlass.refuse_token(for_tenant, token);
   perform windlass.need_values(jsonb_build_object('hash', hash));
@@ -79,7 +80,8 @@ begin
   perform windlass.refuse_texts(jsonb_build_object('id', token ->> 'id'), 1, 500);
   perform windlass.refuse_texts(jsonb_build_object('name', left(token ->> 'name', 201)), 1, 200);
   if field is not null then
-    raise exception 'the role must be one of the kind, and scopes at most 100 texts of 100 characters' using errcode = 'WL007', column = field;
+    raise exception 'the role must be one of the kind, and scopes at most 100 texts of 100 characters'
+      using errcode = 'WL007', column = field;
   end if;
 end
 $$;
