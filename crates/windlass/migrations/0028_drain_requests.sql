@@ -1,5 +1,5 @@
 -- The workers that an operator drains. They were marked in job_workers, so that heartbeats waited for the open transaction of an operator.
--- The column is_draining is no longer written. It stays, because the previous release reads it.
+-- The column is_draining is no longer used. It stays, because the previous release and its functions read it; see drain.sql.
 set local role windlass_owner;
 
 create table windlass.drain_request (
@@ -7,4 +7,3 @@ create table windlass.drain_request (
   worker_id text not null
 );
 insert into windlass.drain_request (worker, worker_id) select id, worker_id from windlass.job_workers where is_draining;
-update windlass.job_workers set is_draining = false where is_draining;

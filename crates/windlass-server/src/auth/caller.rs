@@ -90,6 +90,11 @@ impl Caller {
         if self.role == Role::SuperAdmin { Reach::Everything } else { self.reach() }
     }
 
+    /// Whether the caller may find and choose any tenant: a super-admin, whose token may be restricted to other permissions.
+    pub(crate) fn may_choose_any_tenant(&self) -> bool {
+        self.role == Role::SuperAdmin && self.may(Permission::Administer)
+    }
+
     /// The caller in the audit trail.
     pub(crate) fn actor(&self) -> Actor {
         Actor::new(self.name())

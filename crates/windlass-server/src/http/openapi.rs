@@ -107,19 +107,19 @@ fn problems(route: &Route, operation: &Map<String, Value>) -> Vec<ProblemKind> {
     use ProblemKind as P;
     let is_guarded = route.permission != Permission::Anyone;
     let has_id = route.path.contains('{');
+    let has_body = operation.contains_key("requestBody");
     let parameters = operation.get("parameters").cloned().unwrap_or_default();
     let is_given = |key: &str, value: &str| {
         parameters.as_array().is_some_and(|all| all.iter().any(|parameter| parameter[key] == value))
     };
     let when = [
-        // Every route rejects unknown parameters.
-        (true, &[P::BadRequest, P::Invalid, P::Internal, P::Unavailable, P::Contention, P::Timeout][..]),
+        (true, &[P::BadRequest][..]),
+        // Every route with a credential rejects unknown parameters.
+        (is_guarded || has_body || parameters.as_array().is_some_and(|all| !all.is_empty()), &[P::Invalid]),
+        (true, &[P::Internal, P::Unavailable, P::Contention, P::Timeout]),
         (is_guarded, &[P::Unauthorized, P::Forbidden, P::NotFound]),
         (is_guarded || route.method == Method::GET, &[P::TooManyRequests]),
-        (
-            operation.contains_key("requestBody"),
-            &[P::RequestTimeout, P::BodyTooLarge, P::UnsupportedMediaType, P::Conflict],
-        ),
+        (has_body, &[P::RequestTimeout, P::BodyTooLarge, P::UnsupportedMediaType, P::Conflict]),
         (has_id || route.method == Method::DELETE, &[P::NotFound, P::Conflict]),
         (is_given("name", "If-Match"), &[P::PreconditionFailed]),
         (route.permission == Permission::Work && has_id, &[P::LeaseLost]),

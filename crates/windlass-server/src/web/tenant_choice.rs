@@ -14,7 +14,6 @@ use super::page::{Page, back, page};
 use super::posted::Posted;
 use super::viewer::theme;
 use crate::auth::session;
-use crate::auth::{Permission, Role};
 use crate::http::{App, Problem, ProblemKind};
 
 #[derive(Template)]
@@ -76,7 +75,7 @@ pub(crate) async fn choose(
 /// The name of the tenant, if the caller is a super-admin.
 async fn of_a_super_admin(app: &App, request: &Parts, tenant: Uuid) -> Result<Option<String>, Problem> {
     match app.authenticator().authenticate(request).await {
-        Ok(found) if found.caller.role == Role::SuperAdmin && found.caller.may(Permission::Administer) => {}
+        Ok(found) if found.caller.may_choose_any_tenant() => {}
         _ => return Ok(None),
     }
     let reading = app.queue().read(Reach::Everything).await?;

@@ -2,11 +2,13 @@
 
 use reqwest::Method;
 use serde_json::json;
+use tokio_postgres::Client;
+use uuid::Uuid;
 use windlass::admin::INSTALLATION;
 use windlass::events::NewEvent;
 use windlass::keeper::{Duty, Keeper, KeeperSettings};
 use windlass::schedule::NewTrigger;
-use windlass::{DEFAULT_TENANT, Definition};
+use windlass::{DEFAULT_TENANT, Definition, NewJob};
 
 use crate::support::TestServer;
 
@@ -76,21 +78,90 @@ async fn the_overview_shows_real_rows_that_duties_skip() {
         update windlass.tenants set status = 'deleting' where id = '{deleting}'"#
     );
     client.batch_execute(&spoil).await.unwrap();
+    let moved = spoil_jobs(&client).await;
+    let huge = queue.tenant("huge").await;
+    queue.enqueue(&NewJob::new("held").tenant(huge).queue("uncountable")).await.unwrap();
+    let uncountable = "insert into windlass.total (tenant_id, lane, queued)
+        select tenant_id, id, 9223372036854775000 from windlass.lane where tenant_id = $1";
+    client.execute(uncountable, &[&huge]).await.unwrap();
+    queue.define(&Definition::new("unpruned")).await.unwrap();
+    let retention =
+        r#"update windlass.job_definitions set retention = '{"succeeded": "7d"}' where key = 'unpruned'"#;
+    client.batch_execute(retention).await.unwrap();
     queue.emit(&NewEvent::new("a.b").tenant(DEFAULT_TENANT)).await.unwrap();
     let keeper = Keeper::new(queue.queue().clone(), KeeperSettings::default());
-    for duty in [Duty::Schedule, Duty::Dispatch, Duty::Fold, Duty::PurgeTenants] {
+    for duty in [
+        Duty::Promote,
+        Duty::Reap,
+        Duty::Expire,
+        Duty::Unblock,
+        Duty::Unblock,
+        Duty::Prune,
+        Duty::Sample,
+        Duty::Schedule,
+        Duty::Dispatch,
+        Duty::Fold,
+        Duty::PurgeTenants,
+    ] {
         keeper.run_once(duty).await.unwrap();
     }
-    let page = server.admin.get("/ui/overview").await;
-    let shown = page.expect_text(200);
-    for (subject, reason) in [
+    // The page shows five at a time.
+    let mut shown = String::new();
+    let next = "delete from windlass.trouble where duty = (select min(duty) from windlass.trouble)";
+    loop {
+        shown.push_str(server.admin.get("/ui/overview").await.expect_text(200));
+        if client.execute(next, &[]).await.unwrap() == 0 {
+            break;
+        }
+    }
+    let moved = moved.into_iter().map(|(job, reason)| (job.to_string(), reason));
+    for (subject, reason) in moved.chain([
+        ("uncountable".to_owned(), "cannot be charted"),
+        ("unpruned".to_owned(), "retention"),
         (schedule.to_string(), "cron"),
         (matching.to_string(), "conditions"),
         ("-7".to_owned(), "cannot be summed"),
         (deleting.to_string(), "under legal hold"),
-    ] {
+    ]) {
         assert!(shown.contains(&subject) && shown.contains(reason), "{subject}, {reason}: {shown}");
     }
+}
+
+/// Jobs that cannot take their next step, because they are queued or have ended already.
+async fn spoil_jobs(client: &Client) -> [(Uuid, &'static str); 4] {
+    let enqueue = async |arguments: &str| -> Uuid {
+        let call = format!("select id from windlass.enqueue('held', {arguments})");
+        client.query_one(&call, &[]).await.unwrap().get(0)
+    };
+    let claimed = enqueue("queue => 'claimed'").await;
+    let claim = "select job_id from windlass.register_worker('w', 'h', '', '{}', '{}', 60, '{}') w,
+          windlass.claim(w, gen_random_uuid(), array(select id from windlass.lane where queue = 'claimed'), array[0::bigint], array[1])";
+    assert_eq!(client.query_one(claim, &[]).await.unwrap().get::<_, Uuid>(0), claimed);
+    let due = enqueue("delay => '1 h'").await;
+    let late = enqueue("deadline => now() - interval '1 s'").await;
+    let needed = enqueue("queue => 'needed'").await;
+    let blocked = enqueue(&format!("depends_on => array['{needed}'::uuid]")).await;
+    let spoil = format!(
+        "update windlass.deferred set due_at = now() - interval '1 s' where job_id = '{due}';
+         insert into windlass.line (tenant_id, job_id, lane, max_attempts, ids)
+           select tenant_id, job_id, lane, max_attempts, array[job_id] from windlass.deferred where job_id = '{due}'
+           union all select tenant_id, job_id, lane, max_attempts, array[job_id] from windlass.blocked where job_id = '{blocked}';
+         insert into windlass.history (tenant_id, job_id, finished_at, attempt, lane, outcome)
+           select tenant_id, job_id, now(), attempt, lane, 2 from windlass.running where job_id = '{claimed}';
+         insert into windlass.history (tenant_id, job_id, finished_at, attempt, lane, job_status)
+           select tenant_id, id, now(), 0, lane, 4 from windlass.job where id = '{late}';
+         update windlass.job_workers set lease_expires_at = now() - interval '1 s';
+         delete from windlass.line where '{needed}' = any (ids);
+         insert into windlass.history (tenant_id, job_id, finished_at, attempt, lane, outcome, job_status)
+           select tenant_id, id, now(), 1, lane, 1, 1 from windlass.job where id = '{needed}'"
+    );
+    client.batch_execute(&spoil).await.unwrap();
+    [
+        (due, "cannot be queued"),
+        (claimed, "cannot be recovered"),
+        (late, "cannot be failed"),
+        (blocked, "cannot be unblocked"),
+    ]
 }
 
 /// Written past our checks, as by a restore or by hand.

@@ -93,6 +93,36 @@ async fn a_slow_request_is_rejected_if_its_caller_has_lost_access() {
     assert_eq!(database.query_one(made, &[]).await.unwrap().get::<_, i64>(0), 0);
 }
 
+/// The same for an administrator who is demoted: an operator creates no tokens.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_is_not_created_by_an_administrator_who_was_demoted_meanwhile() {
+    let server = TestServer::start().await;
+    let tenant = server.queue.tenant("a").await;
+    let user = server.member(tenant, "demoted@example.com", "tenant_admin").await;
+    let admin = server.browser("demoted@example.com").await;
+    let path = "/api/v1/admin/tokens";
+    let weak = admin.post(path, &json!({"name": "weak", "role": "viewer"})).await.expect(201);
+    let (changing, watch) = (server.queue.client().await, server.queue.client().await);
+    let rotate = format!("{path}/{}/rotate", weak["id"].as_str().unwrap());
+    let change = "select windlass.set_member_role($1, $2, $3)";
+    for (path, body) in
+        [(path, json!({"name": "late", "role": "tenant_admin"})), (rotate.as_str(), json!({}))]
+    {
+        admin.get("/api/v1/me").await.expect(200);
+        changing.batch_execute("begin").await.unwrap();
+        changing.query_one(change, &[&tenant, &user, &"operator"]).await.unwrap();
+        let committing = async {
+            eventually("the creation waits", async || waiting_for_locks(&watch).await == 1).await;
+            changing.batch_execute("commit").await.unwrap();
+        };
+        let (created, ()) = tokio::join!(admin.post(path, &body), committing);
+        created.problem(401, "unauthorized");
+        changing.query_one(change, &[&tenant, &user, &"tenant_admin"]).await.unwrap();
+    }
+    let made = "select count(*) from windlass.api_tokens where name in ('late', 'weak')";
+    assert_eq!(watch.query_one(made, &[]).await.unwrap().get::<_, i64>(0), 1);
+}
+
 /// The creation waits for a revocation that is not committed yet, and sees it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_is_not_created_by_one_that_was_revoked_meanwhile() {

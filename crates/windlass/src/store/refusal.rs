@@ -69,7 +69,7 @@ impl Refusal<'_> {
             "42501" => self.missing_role()?,
             "3D000" => Error::UnknownDatabase { message: message() },
             "28P01" | "28000" => Error::LoginRejected { message: message() },
-            "23505" => Error::Taken { what: taken(self.constraint?)? },
+            "23505" | "WL018" => Error::Taken { what: taken(self.constraint?)? },
             "23514" => Error::refused(self.constraint.unwrap_or("value"), "is out of range"),
             "40P01" => Error::Contended { code: "40P01" },
             "40001" => Error::Contended { code: "40001" },
@@ -102,6 +102,8 @@ fn taken(constraint: &str) -> Option<&'static str> {
         "users_email_unique" => Some("the email address"),
         "job_definitions_key_unique" => Some("the definition's key"),
         "api_tokens_by_id" => Some("the token's id"),
+        "job_workers_worker_id_unique" => Some("the worker's name"),
+        "sessions_pkey" => Some("the session's secret"),
         // The fast paths insert without a check: the key of a partition of the jobs.
         job if job.starts_with("job_") && job.ends_with("_pkey") => Some("the job id"),
         _ => None,

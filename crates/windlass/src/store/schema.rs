@@ -83,6 +83,7 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/base/readable.sql"),
     include_str!("functions/base/small.sql"),
     include_str!("functions/base/lists.sql"),
+    include_str!("functions/base/arguments.sql"),
     include_str!("functions/base/current_tenant.sql"),
     include_str!("functions/base/uuid7.sql"),
     include_str!("functions/base/instants.sql"),

@@ -14,6 +14,7 @@ mod logins;
 mod long_names;
 mod matrix;
 mod nil;
+mod odd_arguments;
 mod privileges;
 mod recorded;
 mod same_row;

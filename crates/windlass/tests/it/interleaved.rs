@@ -3,16 +3,9 @@
 use serde_json::{Value, json};
 use windlass::DEFAULT_TENANT;
 use windlass::admin::Reach;
-use windlass_testing::{TestQueue, eventually, until_waits_or_ends, waiting_for_locks};
+use windlass_testing::{eventually, until_waits_or_ends, waiting_for_locks};
 
-use crate::support::{Hand, count, register, status};
-
-async fn start() -> (TestQueue, Hand) {
-    let queue = TestQueue::create().await;
-    let hand = Hand::new(queue.client().await).await;
-    hand.define(json!({"key": "held"})).await;
-    (queue, hand)
-}
+use crate::support::{count, register, start, status};
 
 /// the heartbeat has read who holds the job, and the job is handed over before it renews the lease.
 #[tokio::test(flavor = "multi_thread")]

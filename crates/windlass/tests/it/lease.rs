@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass::NewJob;
 use windlass::keeper::Duty;
-use windlass_testing::{TestQueue, eventually};
+use windlass_testing::{TestQueue, eventually, waiting_for_locks};
 
 use crate::support::{Hand, Held, attempts, count, everything, job, keeper, status, until, worker};
 
@@ -177,6 +177,28 @@ async fn a_worker_that_sends_a_heartbeat_while_reaped_keeps_its_jobs() {
     assert_eq!(settled.get::<_, Option<Vec<i32>>>(0), None);
     assert_eq!(everything(&hand.client).await, before);
     assert!(hand.settle(&fence, None).await);
+}
+
+/// The second one waits for the first, and changes nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_operators_who_drain_a_worker_at_once_record_it_once() {
+    let queue = TestQueue::create().await;
+    let (first, second, watch) = (queue.client().await, queue.client().await, queue.client().await);
+    let register = "select windlass.register_worker('w', 'h', '', '{}', '{}', 60, '{}')";
+    watch.query_one(register, &[]).await.unwrap();
+    for is_draining in [true, false] {
+        let set = format!("select windlass.set_draining('w', {is_draining})");
+        first.batch_execute(&format!("begin; {set}")).await.unwrap();
+        let committing = async {
+            eventually("it waits", async || waiting_for_locks(&watch).await == 1).await;
+            first.batch_execute("commit").await.unwrap();
+        };
+        let (found, ()) = tokio::join!(second.query_one(&set, &[]), committing);
+        assert!(found.unwrap().get::<_, bool>(0), "the worker exists");
+    }
+    let recorded = "select count(*) from windlass.audit where action in ('worker.drain', 'worker.resume')";
+    assert_eq!(count(&watch, recorded).await, 2, "one row for each change");
+    assert_eq!(count(&watch, "select count(*) from windlass.drain_request").await, 0);
 }
 
 /// Its lease would expire while the transaction is open.

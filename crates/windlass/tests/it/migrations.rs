@@ -6,6 +6,8 @@ use windlass::setup::{Migrated, NEWEST_SCHEMA, OLDEST_SCHEMA};
 use windlass::{Error, Queue, migrate};
 use windlass_testing::{TestDatabase, TestQueue, settings};
 
+use crate::support::count;
+
 async fn empty() -> TestDatabase {
     TestDatabase::create("empty", "", async |_| {}).await
 }
@@ -93,6 +95,36 @@ async fn an_empty_database_is_rejected_with_advice() {
     let error = Queue::connect(settings(database.url())).await.unwrap_err();
     assert!(matches!(error, Error::SchemaVersion { found: 0, .. }), "{error}");
     assert!(error.to_string().contains("run `windlass migrate`"), "{error}");
+}
+
+/// What an operator of the previous release requested, before the migration or after it with the functions of that release.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drained_worker_stays_drained_during_an_upgrade() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let register = "select windlass.register_worker($1, 'h', '', '{}', '{}', 60, '{}')";
+    for worker in ["before", "between", "never"] {
+        client.query_one(register, &[&worker]).await.unwrap();
+    }
+    let undo = "drop table windlass.drain_request cascade;
+        update windlass.job_workers set is_draining = true where worker_id = 'before'";
+    client.batch_execute(undo).await.unwrap();
+    let migration = include_str!("../../migrations/0028_drain_requests.sql");
+    client.batch_execute(&format!("begin; {migration}; commit")).await.unwrap();
+    let marked = "select count(*) from windlass.job_workers where is_draining";
+    assert_eq!(
+        count(&client, marked).await,
+        1,
+        "the functions of the previous release still read the column"
+    );
+    let request = "update windlass.job_workers set is_draining = true where worker_id = 'between';
+        update windlass.installed_functions set checksum = 'another'";
+    client.batch_execute(request).await.unwrap();
+    assert!(migrate(&settings(queue.url())).await.unwrap().functions_installed);
+    assert_eq!(count(&client, marked).await, 0);
+    let beats = "select w.worker_id from windlass.job_workers w, windlass.heartbeat(w.id, 0) b where b.is_draining order by 1";
+    let drained: Vec<String> = client.query(beats, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
+    assert_eq!(drained, ["before", "between"]);
 }
 
 /// A migrator that dies half-way leaves no partial schema, and no one waits for it.

@@ -3,23 +3,15 @@
 
 use std::time::Duration;
 
-use serde_json::json;
 use tokio_postgres::Client;
 use uuid::Uuid;
 use windlass::keeper::{Duty, KeeperSettings};
-use windlass_testing::{TestQueue, eventually, waiting_for_locks};
+use windlass_testing::{eventually, waiting_for_locks};
 
 use crate::plans::watch::Watch;
-use crate::support::{Acting, Hand, assert_counts_are_exact, count, ending, keeper, status, worker};
+use crate::support::{Acting, Hand, assert_counts_are_exact, count, ending, keeper, start, status, worker};
 
 const BLOCKED: &str = "select count(*) from windlass.blocked";
-
-async fn start() -> (TestQueue, Hand) {
-    let queue = TestQueue::create().await;
-    let hand = Hand::new(queue.client().await).await;
-    hand.define(json!({"key": "held"})).await;
-    (queue, hand)
-}
 
 async fn unblock_all(client: &Client) -> i32 {
     client.query_one("select decided from windlass.unblock_all(500)", &[]).await.unwrap().get(0)

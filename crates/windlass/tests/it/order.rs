@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use serde_json::json;
 use tokio::sync::Mutex;
 use uuid::Uuid;
 use windlass::job::{IfUnmet, State};
@@ -19,14 +18,7 @@ use windlass::keeper::Duty;
 use windlass::{Context, DEFAULT_TENANT, Definition, Done, Failure, Handler, NewJob};
 use windlass_testing::{TestQueue, eventually};
 
-use crate::support::{Hand, assert_counts_are_exact, count, ending, job, keeper, status, worker};
-
-async fn start() -> (TestQueue, Hand) {
-    let queue = TestQueue::create().await;
-    let hand = Hand::new(queue.client().await).await;
-    hand.define(json!({"key": "held"})).await;
-    (queue, hand)
-}
+use crate::support::{Hand, assert_counts_are_exact, count, ending, job, keeper, start, status, worker};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_starts_only_when_all_its_dependencies_have_succeeded() {

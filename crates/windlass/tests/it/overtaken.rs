@@ -5,18 +5,9 @@ use uuid::Uuid;
 use windlass::keeper::Duty;
 use windlass_testing::{TestQueue, until_a_session_waits};
 
-use serde_json::json;
-
-use crate::support::{Hand, count, job, keeper, register};
+use crate::support::{Hand, count, job, keeper, register, start};
 
 const WAITING: &str = "select count(*) from windlass.waiting";
-
-async fn start() -> (TestQueue, Hand) {
-    let queue = TestQueue::create().await;
-    let hand = Hand::new(queue.client().await).await;
-    hand.define(json!({"key": "held"})).await;
-    (queue, hand)
-}
 
 /// Executes `late` while the line is locked, so that it takes effect only after `meanwhile`, and returns its result.
 async fn overtaken<T: Send + 'static>(

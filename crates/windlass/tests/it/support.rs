@@ -227,6 +227,14 @@ pub(crate) async fn lose_worker(queue: &TestQueue, keeper: &Keeper) -> u64 {
     keeper.run_once(Duty::Reap).await.unwrap().moved
 }
 
+/// A queue with the definition `held`.
+pub(crate) async fn start() -> (TestQueue, Hand) {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(serde_json::json!({"key": "held"})).await;
+    (queue, hand)
+}
+
 /// Calls the statements directly: a worker without a process that claims and settles as the test requests.
 pub(crate) struct Hand {
     pub(crate) client: Client,

@@ -3,6 +3,7 @@
 use tokio_postgres::{Client, SimpleQueryMessage};
 
 use super::arguments::{is_tenant, value};
+use super::odd_arguments::odd_values;
 use super::stock::About;
 
 pub(super) struct Function {
@@ -38,6 +39,21 @@ impl Function {
         let arguments: Vec<String> =
             self.arguments.iter().map(|(name, kind)| value(&self.name, name, kind, about)).collect();
         format!("windlass.{}({})", self.name, arguments.join(", "))
+    }
+
+    /// The same with another value in the place of each argument in turn.
+    pub(super) fn odd_calls(&self, about: &About) -> Vec<String> {
+        let usual: Vec<String> =
+            self.arguments.iter().map(|(name, kind)| value(&self.name, name, kind, about)).collect();
+        let mut calls = Vec::new();
+        for (place, (_, kind)) in self.arguments.iter().enumerate() {
+            for odd in odd_values(kind, &usual[place]) {
+                let mut arguments = usual.clone();
+                arguments[place] = odd;
+                calls.push(format!("windlass.{}({})", self.name, arguments.join(", ")));
+            }
+        }
+        calls
     }
 
     /// A function that is granted and lacks a privilege of its own answers with the same code as one that is not granted.

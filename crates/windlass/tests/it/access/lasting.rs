@@ -187,7 +187,7 @@ async fn the_id_of_a_token_is_taken_for_all_tenants() {
         )
     };
     operator.query(&create(a, "\\x01"), &[]).await.unwrap();
-    assert_eq!(refusal(operator.query(&create(b, "\\x02"), &[]).await), "23505");
+    assert_eq!(refusal(operator.query(&create(b, "\\x02"), &[]).await), "WL018");
     let found = "select t ->> 'secret_hash' from windlass.find_token('same', '\\x01') t";
     let hash: String = queue.client().await.query_one(found, &[]).await.unwrap().get(0);
     assert_eq!(hash, "01");
@@ -343,8 +343,8 @@ async fn a_token_is_not_rotated_to_one_that_does_not_exist() {
         format!("select windlass.rotate_token('{a}', '{id}', 0, '{fields}', '\\x04')")
     };
     for (id, successor, code) in [
-        ("old", "old", "23505"),
-        ("old", "other", "23505"),
+        ("old", "old", "WL018"),
+        ("old", "other", "WL018"),
         ("n/a", "new", "WL011"),
         ("other", "new", "WL011"),
         ("new", "new", "WL011"),

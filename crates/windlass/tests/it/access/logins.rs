@@ -138,15 +138,21 @@ async fn an_application_sees_the_workers_of_the_installation_and_of_its_own_tena
             "insert into windlass.job_workers (worker_id, hostname, lease_expires_at, lease_seconds)
             values ($1, 'host', now(), 30)";
         admin.execute(register, &[&name]).await.unwrap();
+        admin.query_one("select windlass.set_draining($1, true)", &[&name]).await.unwrap();
     }
     for group in ["windlass_app", "windlass_reader", "windlass_server"] {
         let role = Login::create(&queue, group).await;
         let client = role.client().await;
         let seen = async |tenant: &str| -> Vec<String> {
             client.execute("select set_config('windlass.tenant_id', $1, false)", &[&tenant]).await.unwrap();
-            let rows =
-                client.query("select worker_id from windlass.job_workers order by 1", &[]).await.unwrap();
-            rows.iter().map(|row| row.get(0)).collect()
+            let names = async |list: &str| -> Vec<String> {
+                client.query(list, &[]).await.unwrap().iter().map(|row| row.get(0)).collect()
+            };
+            let workers = names("select worker_id from windlass.job_workers order by 1").await;
+            assert_eq!(names("select worker_id from windlass.drain_request order by 1").await, workers);
+            let own = "select worker_id from windlass.job_workers where windlass.is_draining(id) order by 1";
+            assert_eq!(names(own).await, workers);
+            workers
         };
         assert_eq!(
             seen(&a.to_string()).await,

@@ -106,6 +106,38 @@ async fn an_open_transaction_delays_no_lost_job_of_another_tenants_pull_workers(
     }
 }
 
+/// The keeper waited for each of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_transaction_delays_no_lost_job_of_another_tenant() {
+    for (held, troubles) in NOTED {
+        let queue = TestQueue::create_apart().await;
+        let hand = Hand::new(queue.client().await).await;
+        hand.define(json!({"key": "held", "max_lost": 1})).await;
+        let (open, other) = (queue.tenant("open").await, queue.tenant("other").await);
+        for key in keys() {
+            let arguments =
+                format!("'held', tenant_id => '{open}', ordering_key => '{key}', dedupe_key => '{key}'");
+            hand.enqueue(&arguments).await;
+        }
+        let single = hand.enqueue(&format!("'held', tenant_id => '{other}'")).await;
+        assert_eq!(hand.claim_all().await.len(), PAIRS + 1);
+        let application = hold(held, &queue, &hand, open).await;
+        hand.miss_heartbeats().await;
+
+        round(&queue, Duty::Reap, "an open transaction").await;
+        until(&hand.client, single, "dead_letter").await;
+        let noted = "select count(*) from windlass.trouble where duty = 'reap'";
+        assert_eq!(count(&hand.client, noted).await, troubles, "{held:?}");
+        application.batch_execute("commit").await.unwrap();
+        eventually("its jobs are recovered too", async || {
+            round(&queue, Duty::Reap, "after the transaction").await;
+            count(&hand.client, "select count(*) from windlass.live").await == 0
+        })
+        .await;
+        assert_eq!(count(&hand.client, noted).await, 0, "nothing is left of it");
+    }
+}
+
 async fn no_lost_job_is_delayed(held: Held, troubles: i64) {
     let queue = TestQueue::create_apart().await;
     let hand = Hand::new(queue.client().await).await;

@@ -20,7 +20,7 @@ begin
         from (values
           ('app reader worker keeper server admin operator',
            'state_name state_code outcome_name source_name source_code readable current_tenant
-            caller serves_all_tenants'),
+            caller routes_jobs serves_all_tenants'),
           ('app reader server admin operator', 'state_of limits_reached shown_instant trigger_fields is_draining'),
           ('operator', 'used_numbers'), -- for the doctor
           ('keeper server admin operator', 'troubles'), -- of all tenants if there is no current one

@@ -61,6 +61,8 @@ declare
   made jsonb;
 begin
   perform windlass.tenant_for(of_tenant);
+  perform windlass.need_values(jsonb_build_object('account', account));
+  perform windlass.refuse_texts(jsonb_build_object('account_name', account_name), 0, 500);
   select i.id, i.email into invited from windlass.invitations i
    where i.tenant_id = of_tenant and i.secret_hash = hash and i.expires_at > clock_timestamp();
   if not found then

@@ -51,6 +51,7 @@ begin
   end if;
   perform windlass.need_read_committed();
   perform windlass.tenant_for(of_tenant);
+  perform windlass.need_values(jsonb_build_object('of_tenant', of_tenant, 'hash', hash, 'seconds', seconds));
   perform from windlass.users u where u.id = of_user for update;
   if not found or not windlass.may_reset(of_tenant, of_user) then
     return null;

@@ -57,7 +57,11 @@ as $$
 begin
   perform windlass.tenant_for(for_tenant);
   perform windlass.refuse_trail(for_tenant);
-  if outcome is distinct from 'denied' and windlass.records_itself(act) then
+  if num_nulls(act, target, outcome) > 0 then
+    perform windlass.need_values(jsonb_build_object('act', act, 'target', target, 'outcome', outcome));
+  elsif outcome not in ('done', 'denied') then
+    raise exception 'outcome must be done or denied' using errcode = 'WL007', column = 'outcome';
+  elsif outcome = 'done' and windlass.records_itself(act) then
     perform windlass.refuse_recorded(act);
   end if;
   if pg_column_size(before) > 1048576 or pg_column_size(after) > 1048576 then
@@ -78,8 +82,8 @@ language plpgsql stable
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 begin
-  if tenant <> '00000000-0000-0000-0000-000000000000' and not exists (select from windlass.tenants t where t.id = tenant) then
-    raise exception 'tenant % not found', tenant using errcode = 'WL003', detail = tenant::text;
+  if tenant is distinct from '00000000-0000-0000-0000-000000000000' and not exists (select from windlass.tenants t where t.id = tenant) then
+    raise exception 'tenant % not found', coalesce(tenant::text, 'null') using errcode = 'WL003', detail = coalesce(tenant::text, '');
   end if;
 end
 $$;
@@ -125,7 +129,10 @@ begin
   if windlass.records_itself(act) then
     perform windlass.refuse_recorded(act);
   end if;
-  if exists (select from unnest(afters) a (after) where pg_column_size(a.after) > 1048576) then
+  if not windlass.is_full(targets, greatest(cardinality(actors), cardinality(roles), cardinality(addresses), cardinality(request_ids),
+      cardinality(targets), cardinality(afters))) then
+    perform windlass.refuse_list('targets');
+  elsif exists (select from unnest(afters) a (after) where pg_column_size(a.after) > 1048576) then
     perform windlass.refuse_large_entry();
   end if;
   insert into windlass.audit (at, tenant_id, actor, role, from_address, request_id, action, target, outcome, after)

@@ -55,26 +55,9 @@ return case
   when coalesce(btrim(named), '') in ('', windlass.caller()) then windlass.caller()
   else windlass.caller() || ' as ' || named end;
 
--- Whether the caller may name any tenant if there is no current one: workers, keepers, the server, the admin and
--- operators may; an application may not. From PostgreSQL 16 on, a member may have neither the privileges of a role nor the
--- right to take it: whoever only administers it. No helper function and no subquery, because they are not inlined.
-create or replace function windlass.serves_all_tenants() returns boolean
-language sql stable
-return case when current_setting('server_version_num')::integer >= 160000 then
-       pg_has_role(windlass.caller()::name, 'windlass_worker', 'USAGE, SET')
-    or pg_has_role(windlass.caller()::name, 'windlass_keeper', 'USAGE, SET')
-    or pg_has_role(windlass.caller()::name, 'windlass_admin', 'USAGE, SET')
-    or pg_has_role(windlass.caller()::name, 'windlass_operator', 'USAGE, SET')
-    or pg_has_role(windlass.caller()::name, 'windlass_owner', 'USAGE, SET')
-  else
-       pg_has_role(windlass.caller()::name, 'windlass_worker', 'MEMBER')
-    or pg_has_role(windlass.caller()::name, 'windlass_keeper', 'MEMBER')
-    or pg_has_role(windlass.caller()::name, 'windlass_admin', 'MEMBER')
-    or pg_has_role(windlass.caller()::name, 'windlass_operator', 'MEMBER')
-    or pg_has_role(windlass.caller()::name, 'windlass_owner', 'MEMBER') end;
-
 -- Whether the caller is one of our own processes that route jobs themselves, and that is trusted to have validated them: workers,
--- keepers and the server. Applications, operators and the admin are people's logins, whose jobs are checked. As above.
+-- keepers and the server. Applications, operators and the admin are people's logins, whose jobs are checked. Both
+-- functions are plain expressions, because a subquery would not be inlined.
 create or replace function windlass.routes_jobs() returns boolean
 language sql stable
 return case when current_setting('server_version_num')::integer >= 160000 then
@@ -85,6 +68,18 @@ return case when current_setting('server_version_num')::integer >= 160000 then
        pg_has_role(windlass.caller()::name, 'windlass_worker', 'MEMBER')
     or pg_has_role(windlass.caller()::name, 'windlass_keeper', 'MEMBER')
     or pg_has_role(windlass.caller()::name, 'windlass_owner', 'MEMBER') end;
+
+-- Whether the caller may name any tenant if there is no current one: workers, keepers, the server, the admin and
+-- operators may; an application may not. From PostgreSQL 16 on, a member may have neither the privileges of a role nor the
+-- right to take it: whoever only administers it.
+create or replace function windlass.serves_all_tenants() returns boolean
+language sql stable
+return windlass.routes_jobs() or case when current_setting('server_version_num')::integer >= 160000 then
+       pg_has_role(windlass.caller()::name, 'windlass_admin', 'USAGE, SET')
+    or pg_has_role(windlass.caller()::name, 'windlass_operator', 'USAGE, SET')
+  else
+       pg_has_role(windlass.caller()::name, 'windlass_admin', 'MEMBER')
+    or pg_has_role(windlass.caller()::name, 'windlass_operator', 'MEMBER') end;
 
 -- The only rule about tenants; every function that takes a tenant calls it. Returns the tenant of the call: the named
 -- one, else the current one, else the default tenant. With a current tenant, no other tenant can be named. Without one,

@@ -18,7 +18,10 @@ declare
 begin
   perform windlass.need_no_tenant('a definition');
   perform windlass.refuse_definition(definition); -- before the key is used
-  insert into windlass.job_definitions (key) values (definition ->> 'key');
+  insert into windlass.job_definitions (key) values (definition ->> 'key') on conflict (key) do nothing;
+  if not found then
+    perform windlass.refuse_used('key', 'job_definitions_key_unique');
+  end if;
   made := windlass.write_definition(definition); -- a separate statement, so that the next one sees its effect
   perform windlass.record_act(null, 'definition.create', made::text, null, windlass.shown_definition(made));
   return windlass.shown_definition(made);

@@ -21,7 +21,7 @@ declare
   since timestamptz;
   written integer;
 begin
-  if slot_seconds not between 1 and 3600 then
+  if coalesce(slot_seconds not between 1 and 3600, true) then
     perform windlass.refuse_span('slot_seconds', 1, 3600);
   end if;
   upto := date_bin(slot, clock_timestamp() - interval '2 seconds', epoch);

@@ -52,6 +52,9 @@ begin
     perform windlass.refuse_array();
   end if;
   perform windlass.need_read_committed(); -- hold_to_running must count with a snapshot newer than its lock
+  if with_token is null then
+    perform windlass.refuse_null('with_token');
+  end if;
   select array_agg(f.place) into places
     from (select f.place from unnest(lanes, after_seqs) w (lane, after_seq)
             cross join lateral (

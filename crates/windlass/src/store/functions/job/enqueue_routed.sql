@@ -28,7 +28,9 @@ begin
   if pg_catalog.current_setting('synchronous_commit') operator(pg_catalog.=) 'off' then
     perform pg_catalog.set_config('synchronous_commit', 'on', true); -- like stay_durable, without the call
   end if;
-  if $2 operator(pg_catalog.=) '00000000-0000-0000-0000-000000000000'
+  if pg_catalog.num_nulls($1, $2, $3, $4, $5) operator(pg_catalog.>) 0 then
+    perform windlass.need_values(pg_catalog.jsonb_build_object('tenant', $1, 'job', $2, 'lane', $3, 'max_attempts', $4, 'payload', $5));
+  elsif $2 operator(pg_catalog.=) '00000000-0000-0000-0000-000000000000'
      or $2 operator(pg_catalog.=) 'ffffffff-ffff-ffff-ffff-ffffffffffff' then
     perform windlass.refuse_ids(array[$2]); -- refuses
   end if;

@@ -11,7 +11,7 @@ as $$
 declare
   seqs bigint[];
 begin
-  perform windlass.refuse_routed(tenants, jobs, lanes, enqueue_routed_many.max_attempts, parts, payloads, extras);
+  perform windlass.refuse_routed(tenants, jobs, lanes, enqueue_routed_many.max_attempts, coalesce(parts, '{}'), payloads, extras);
   seqs := array(select nextval('windlass.line_seq') from generate_series(1, (select max(p) from unnest(parts) p)));
   perform windlass.stay_durable();
   insert into windlass.job (tenant_id, id, created_at, lane, source, max_attempts, line_seq, payload, created_by, parent_id,

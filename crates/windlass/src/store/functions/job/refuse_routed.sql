@@ -25,6 +25,12 @@ begin
     raise exception 'tenants, jobs, lanes, max_attempts, parts, payloads and extras must be lists of the same length, with the lower bound 1'
       using errcode = 'WL007', column = 'jobs';
   end if;
+  if not (windlass.is_full(tenants, routes) and windlass.is_full(jobs, n) and windlass.is_full(lanes, routes)
+      and windlass.is_full(attempts, routes)) or exists (select from unnest(payloads) p (payload) where p.payload is null) then
+    perform windlass.refuse_list(case when not windlass.is_full(tenants, routes) then 'tenant' when not windlass.is_full(jobs, n) then 'job'
+      when not windlass.is_full(lanes, routes) then 'lane' when not windlass.is_full(attempts, routes) then 'max_attempts'
+      else 'payload' end);
+  end if;
   if exists (select from unnest(parts) p group by p having p is null or p not between 1 and n or count(*) > 64) then
     raise exception 'a part must have a number from 1 to the number of jobs, and at most 64 jobs' using errcode = 'WL007', column = 'parts';
   end if;

@@ -38,7 +38,8 @@ begin
       select l.tenant_id, l.lane, l.seq, r.job_id, r.at_position,
              row_number() over (partition by l.tenant_id order by l.lane, l.seq) as turn
         from windlass.live l cross join lateral windlass.running_of(l.ids, l.ended) r
-       where l.worker = any (overdue) and not (has_trouble and windlass.is_set_aside('reap', l.tenant_id, r.job_id::text))),
+       where l.worker = any (overdue) and not (has_trouble and (windlass.is_set_aside('reap', l.tenant_id, r.job_id::text)
+                                                          or windlass.is_set_aside('reap', l.tenant_id, l.tenant_id::text)))),
     turns as materialized (select t.tenant_id, t.lane, t.seq, t.job_id, t.at_position from lost t order by t.turn, t.tenant_id),
     held as materialized (
       select l.worker, l.tenant_id, t.job_id, l.lane, l.attempt, l.token, l.failures, l.lost, l.snoozes, l.max_attempts,

@@ -1,6 +1,7 @@
 -- Applies the decisions of the reaper. A worker that left jobs without deregistering is marked as lost. A job that
 -- cannot be settled is recorded in `trouble`, and the others are settled. A job that another transaction has locked is
--- left for the next round.
+-- left for the next round. Waits only briefly for other locks of open transactions: such a job is tried again after two
+-- seconds, and after three of them all jobs of the tenant.
 -- Lock: the workers' rows; each is checked again, so a heartbeat either came first (its jobs are kept) or comes later
 -- (its jobs are gone). settle checks attempt and token again.
 create or replace function windlass.reap(
@@ -15,6 +16,8 @@ declare
   overdue integer[];
   held record;
   ended record;
+  waited uuid[] := '{}'; -- the tenant of each job that had to wait too long
+  noted uuid[] := '{}';
 begin
   if not (windlass.is_list(workers) and windlass.is_list(tenants) and windlass.is_list(jobs)
       and windlass.is_list(attempts) and windlass.is_list(tokens) and windlass.is_list(details)) then
@@ -49,12 +52,16 @@ begin
   exception when others then
     perform windlass.raise_server_trouble(sqlstate, sqlerrm);
     for i in 1 .. coalesce(cardinality(held.ords), 0) loop
+      continue when cardinality(array_positions(waited, held.tenants[i])) >= 3;
       begin
         select s.missed, s.overruled into ended from windlass.settle_blocks(held.tenants[i:i], held.lanes[i:i], held.seqs[i:i],
           held.attempts[i:i], held.tokens[i:i], held.positions[i:i], held.ran_ms[i:i], held.details[i:i], overdue, true) s;
         settled := settled || array(select held.ords[i] where ended.missed is null);
         overruled := overruled || array(select held.ords[i] where ended.overruled is not null);
-      exception when others then
+      exception when lock_not_available then
+        waited := waited || held.tenants[i];
+        noted := noted || windlass.note_waiting('reap', held.tenants[i], jobs[held.ords[i]], waited, sqlerrm);
+      when others then
         perform windlass.raise_server_trouble(sqlstate, sqlerrm);
         perform windlass.note_trouble('reap', held.tenants[i], jobs[held.ords[i]]::text, 'the job cannot be recovered: ' || sqlerrm);
       end;
@@ -62,7 +69,9 @@ begin
   end;
   settled := nullif(settled, '{}');
   overruled := nullif(overruled, '{}');
-  perform windlass.clear_trouble('reap', tenants, jobs, at);
+  perform windlass.clear_trouble('reap', array_agg(i.tenant), array_agg(s.subject), at)
+     from unnest(tenants, jobs) i (tenant, job) cross join lateral unnest(array[i.job, i.tenant]) s (subject)
+    where s.subject <> all (noted);
   update windlass.job_workers w set ended = 'lost' where w.id = any (overdue) and w.ended is null;
 end
 $$;

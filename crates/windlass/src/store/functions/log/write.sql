@@ -24,6 +24,9 @@ begin
   end if;
   perform windlass.need_read_committed(); -- an old snapshot would still contain an attempt that has ended
   perform windlass.tenants_for(tenants);
+  if not (windlass.is_full(streams, cardinality(jobs)) and windlass.is_full(texts, cardinality(jobs))) then
+    perform windlass.refuse_list(case when windlass.is_full(streams, cardinality(jobs)) then 'texts' else 'streams' end);
+  end if;
   with fence as materialized (
     select distinct i.tenant, i.job, i.attempt, i.token from unnest(tenants, jobs, attempts, tokens) i (tenant, job, attempt, token)),
   current as materialized (

@@ -32,6 +32,18 @@ as $$
   delete from windlass.password_resets r where r.by_tenant = of_tenant and r.created_by = 'user:' || by_user
 $$;
 
+-- Refuses (WL007) a role that no member can have.
+create or replace function windlass.refuse_role(role text) returns void
+language plpgsql immutable
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+begin
+  if coalesce(role not in ('viewer', 'operator', 'tenant_admin'), true) then
+    raise exception 'role must be viewer, operator or tenant_admin' using errcode = 'WL007', column = 'role';
+  end if;
+end
+$$;
+
 -- Changes the role of a member, and ends the links that they have created. Returns the member, or null if there is none.
 create or replace function windlass.set_member_role(of_tenant uuid, of_user uuid, new_role text) returns jsonb
 language plpgsql security definer
@@ -42,6 +54,7 @@ declare
   was jsonb;
 begin
   perform windlass.tenant_for(of_tenant);
+  perform windlass.refuse_role(new_role);
   was := windlass.lock_member(of_tenant, of_user);
   update windlass.members m set role = new_role, updated_at = now()
    where m.tenant_id = of_tenant and m.user_id = of_user and m.role is distinct from new_role;

@@ -35,6 +35,9 @@ begin
     perform windlass.refuse_span('lease_seconds', 1, 86400);
   end if;
   perform windlass.need_read_committed();
+  if not (windlass.is_full(lease_seconds, cardinality(workers)) and windlass.is_full(tokens, cardinality(workers))) then
+    perform windlass.refuse_list(case when windlass.is_full(tokens, cardinality(workers)) then 'lease_seconds' else 'tokens' end);
+  end if;
   locked := array(
     select w.id from windlass.job_workers w where w.id = any (workers) order by w.id for no key update skip locked);
   slots := array(select u.ord::integer from unnest(workers) with ordinality u (worker, ord) where u.worker = any (locked) order by u.ord);

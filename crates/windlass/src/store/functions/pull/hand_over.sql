@@ -23,6 +23,7 @@ begin
     perform windlass.refuse_span('seconds_present', 0, 86400);
   end if;
   perform windlass.tenant_for(tenant);
+  perform windlass.need_values(jsonb_build_object('to_worker', to_worker, 'seconds', seconds));
   perform from windlass.job_workers w where w.id = to_worker for no key update;
   perform from windlass.pull_lease r where r.tenant_id = tenant and r.job_id = job for update;
   at := clock_timestamp();

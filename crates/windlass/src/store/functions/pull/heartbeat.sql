@@ -28,6 +28,9 @@ begin
   end if;
   perform windlass.need_read_committed(); -- an old snapshot would still contain an attempt that has ended
   perform windlass.tenant_for(tenant);
+  if not windlass.is_full(log, cardinality(log)) then
+    perform windlass.refuse_list('log');
+  end if;
   block := windlass.block_of(tenant, job);
   if block.attempt is distinct from with_attempt or block.token is distinct from with_token then
     return;

@@ -18,7 +18,6 @@ declare
   done text;
   left_behind integer[];
   locked integer[];
-  why constant text := 'another transaction holds a lock that the end of the attempt needs: ';
   waited uuid[] := '{}'; -- the tenant of each job that had to wait too long
   noted uuid[] := '{}';
 begin
@@ -49,12 +48,7 @@ begin
     exception when lock_not_available then
       done := 'lost';
       waited := waited || tenants[due.ord];
-      noted := noted || jobs[due.ord];
-      perform windlass.note_locked('reap', tenants[due.ord], jobs[due.ord]::text, why || sqlerrm);
-      if cardinality(array_positions(waited, tenants[due.ord])) = 3 then
-        noted := noted || tenants[due.ord];
-        perform windlass.note_locked('reap', tenants[due.ord], tenants[due.ord]::text, why || 'too many jobs of the tenant are waiting');
-      end if;
+      noted := noted || windlass.note_waiting('reap', tenants[due.ord], jobs[due.ord], waited, sqlerrm);
     when others then
       perform windlass.raise_server_trouble(sqlstate, sqlerrm);
       perform windlass.note_trouble('reap', tenants[due.ord], jobs[due.ord]::text, 'the job cannot be recovered: ' || sqlerrm);

@@ -21,7 +21,7 @@ begin
   end if;
   perform windlass.refuse_worker(worker_id, hostname, version, queues, definition_keys, metadata);
   if seconds is null then
-    perform windlass.refuse_span('seconds', 1, 86400);
+    perform windlass.refuse_null('seconds');
   end if;
   if $1 ~ '@[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then
     perform windlass.need_tenant(right($1, 36)::uuid); -- the row would stay

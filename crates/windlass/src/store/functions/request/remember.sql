@@ -10,9 +10,10 @@ declare
   known record;
 begin
   perform windlass.tenant_for(for_tenant);
-  if for_tenant <> '00000000-0000-0000-0000-000000000000' then
+  if for_tenant is distinct from '00000000-0000-0000-0000-000000000000' then
     perform windlass.need_tenant(for_tenant); -- the row would stay
   end if;
+  perform windlass.need_values(jsonb_build_object('with_key', with_key, 'with_fingerprint', with_fingerprint));
   loop
     insert into windlass.request_keys (tenant_id, request_key, fingerprint) values (for_tenant, with_key, with_fingerprint)
       on conflict do nothing;

@@ -13,9 +13,13 @@ declare
 begin
   perform windlass.need_read_committed();
   perform windlass.tenant_for(tenant);
-  if octet_length(why) > 4096 or octet_length(on_type) > 500 or octet_length(on_id) > 500 then
-    raise exception 'reason must have at most 4096 bytes, subject_type and subject_id at most 500' using errcode = 'WL007',
-      column = case when octet_length(why) > 4096 then 'reason' when octet_length(on_type) > 500 then 'subject_type' else 'subject_id' end;
+  perform windlass.need_values(jsonb_build_object('tenant', tenant));
+  perform windlass.refuse_texts(jsonb_build_object('reason', why), 0, 4096);
+  if num_nonnulls(on_type, on_id) > 0 then
+    perform windlass.refuse_texts(jsonb_build_object('subject_type', on_type, 'subject_id', on_id), 0, 500);
+    if on_job is not null then
+      raise exception 'a hold is on a job or on a subject, not on both' using errcode = 'WL007', column = 'subject_type';
+    end if;
   end if;
   perform windlass.lock_gate(tenant, 'hold');
   perform windlass.need_tenant(tenant);

@@ -15,7 +15,10 @@ begin
     perform windlass.refuse_span('seconds', 0, 2592000);
   end if;
   perform windlass.need_read_committed();
-  if of_user is not null then
+  perform windlass.need_values(jsonb_build_object('hash', hash, 'seconds', seconds));
+  if num_nonnulls(of_user, of_token) = 2 then
+    raise exception 'a session is that of a person or of a token, not of both' using errcode = 'WL007', column = 'of_token';
+  elsif of_user is not null then
     perform from windlass.users u where u.id = of_user and u.is_active and u.password_hash = compared_hash for no key update;
   else
     perform from windlass.api_tokens t where t.id = of_token and t.revoked_at is null for no key update;
@@ -33,7 +36,11 @@ begin
       create_session.user_agent,
       (select m.tenant_id from windlass.members m join windlass.tenants t on t.id = m.tenant_id and t.status <> 'deleting'
          join windlass.users u on u.id = m.user_id and not u.is_super_admin
-        where m.user_id = of_user order by m.created_at, m.tenant_id limit 1));
+        where m.user_id = of_user order by m.created_at, m.tenant_id limit 1))
+    on conflict do nothing;
+  if not found then
+    perform windlass.refuse_used('hash', 'sessions_pkey');
+  end if;
   perform windlass.record_act(windlass.tenant_of_person(), 'session.begin', coalesce('user:' || of_user, 'token:' || of_token));
   return true;
 end
@@ -61,6 +68,7 @@ set search_path = pg_catalog, windlass, pg_temp
 as $$
 begin
   perform windlass.tenant_for(tenant);
+  perform windlass.need_values(jsonb_build_object('tenant', tenant));
   update windlass.sessions s set chosen_tenant = tenant where s.secret_hash = hash;
   if found then
     perform windlass.record_act(tenant, 'session.tenant', tenant::text);

@@ -16,7 +16,11 @@ begin
            coalesce(n.max_lanes, 1000), coalesce(n.max_queue_names, 200), coalesce(n.max_triggers, 1000)
       from jsonb_to_record(fields) n (slug text, name text, weight integer, timezone text, max_queued bigint, max_running integer,
         requests_per_minute integer, max_lanes integer, max_queue_names integer, max_triggers integer)
+    on conflict (slug) do nothing
   returning id into made;
+  if not found then
+    perform windlass.refuse_used('slug', 'tenants_slug_unique');
+  end if;
   if fields ->> 'max_queued' is not null then
     perform windlass.watch_tenants();
   end if;
@@ -91,7 +95,7 @@ begin
   perform from windlass.tenants t where t.id = of_id for no key update;
   was := windlass.shown_tenant(of_id);
   update windlass.tenants t
-     set slug = n.slug, name = n.name, weight = n.weight, timezone = n.timezone, max_queued = n.max_queued,
+     set slug = n.slug, name = n.name, weight = coalesce(n.weight, 1), timezone = coalesce(n.timezone, 'UTC'), max_queued = n.max_queued,
          max_running = n.max_running, requests_per_minute = n.requests_per_minute, max_lanes = coalesce(n.max_lanes, 1000),
          max_queue_names = coalesce(n.max_queue_names, 200), max_triggers = coalesce(n.max_triggers, 1000),
          status = case when t.status = 'deleting' and of_id <> '00000000-0000-7000-8000-000000000001' then t.status else n.status end

@@ -31,6 +31,9 @@ begin
   end if;
   perform windlass.need_read_committed(); -- overlap: see run_trigger
   perform windlass.tenants_for(tenants);
+  if not windlass.is_full(dues, cardinality(ords)) then
+    perform windlass.refuse_list('dues');
+  end if;
   perform windlass.stay_durable();
   -- Routes are cached for some seconds. The plain insert would refuse the whole batch for a tenant that was suspended or
   -- got a quota since; fire_one records a refusal for its own instant.

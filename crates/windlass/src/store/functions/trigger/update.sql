@@ -28,6 +28,11 @@ begin
   perform windlass.need_read_committed(); -- fires are read under the lock
   perform windlass.tenant_for(tenant);
   perform windlass.refuse_trigger(fields, next_due);
+  if not windlass.is_full(missed, cardinality(missed)) then
+    perform windlass.refuse_list('missed');
+  elsif missed <> '{}' then
+    perform windlass.need_values(jsonb_build_object('why', why));
+  end if;
   perform windlass.refuse_instant('missed', m) from unnest(missed) m;
   select t.overlap, t.next_due_at, to_jsonb(t) as fields into old from windlass.job_triggers t
    where t.tenant_id = tenant and t.id = trigger and t.generation = seen and t.deleted_at is null for update;
@@ -103,6 +108,9 @@ begin
     perform windlass.refuse_array();
   end if;
   perform windlass.tenant_for(tenant);
+  if not windlass.is_full(missed, cardinality(missed)) then
+    perform windlass.refuse_list('missed');
+  end if;
   perform windlass.refuse_instant('missed', m) from unnest(missed) m;
   select t.next_due_at into old from windlass.job_triggers t
    where t.tenant_id = tenant and t.id = trigger and t.generation = seen and t.deleted_at is null for update;

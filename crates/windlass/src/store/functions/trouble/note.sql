@@ -7,6 +7,7 @@ as $$
 #variable_conflict use_column
 begin
   perform windlass.tenant_for(of_tenant);
+  perform windlass.need_values(jsonb_build_object('of_duty', of_duty, 'of_tenant', of_tenant, 'of_subject', of_subject, 'why', why));
   insert into windlass.trouble as t (duty, tenant_id, subject, reason)
     values (of_duty, of_tenant, left(of_subject, 200), left(why, 500))
     on conflict (tenant_id, duty, subject) do update set reason = excluded.reason, seen_at = clock_timestamp(), times = t.times + 1;
@@ -26,6 +27,23 @@ begin
   perform windlass.note_trouble(of_duty, of_tenant, of_subject, why);
   update windlass.trouble t set seen_at = t.seen_at - interval '58 s'
    where t.tenant_id = of_tenant and t.duty = of_duty and t.subject = of_subject;
+end
+$$;
+
+-- The same for a job of a round of a duty; `waited` has the tenant of each job of the round that had to wait. With the third, all jobs of
+-- the tenant are left for later: each would wait as long. Returns what was recorded, which clear_trouble must keep.
+create or replace function windlass.note_waiting(of_duty text, of_tenant uuid, of_job uuid, waited uuid[], why text) returns uuid[]
+language plpgsql
+as $$
+declare
+  locked constant text := 'another transaction holds a lock that the end of the attempt needs: ';
+begin
+  perform windlass.note_locked(of_duty, of_tenant, of_job::text, locked || why);
+  if cardinality(array_positions(waited, of_tenant)) <> 3 then
+    return array[of_job];
+  end if;
+  perform windlass.note_locked(of_duty, of_tenant, of_tenant::text, locked || 'too many jobs of the tenant are waiting');
+  return array[of_job, of_tenant];
 end
 $$;
 

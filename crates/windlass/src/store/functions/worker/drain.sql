@@ -32,6 +32,14 @@ begin
 end
 $$;
 
+-- Requests that were made with the functions of the previous release, until they were replaced just now. A row that an open
+-- transaction has locked is left: the installation must not wait.
+with marked as (
+  update windlass.job_workers w set is_draining = false
+   where w.id = any (array(select m.id from windlass.job_workers m where m.is_draining order by m.id for no key update skip locked))
+  returning w.id, w.worker_id)
+insert into windlass.drain_request (worker, worker_id) select m.id, m.worker_id from marked m on conflict do nothing;
+
 -- Whether an operator drains the worker.
 create or replace function windlass.is_draining(worker integer) returns boolean
 language sql stable

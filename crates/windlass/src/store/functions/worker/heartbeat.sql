@@ -9,7 +9,7 @@ as $$
 declare
   at constant timestamptz := clock_timestamp();
 begin
-  if running not between 0 and 1000000 then
+  if coalesce(running not between 0 and 1000000, true) then
     perform windlass.refuse_span('running', 0, 1000000);
   end if;
   update windlass.job_workers w
