@@ -65,6 +65,7 @@ mod same_id;
 mod schedule;
 mod settle;
 mod shares;
+mod sql_worker;
 mod sqlx;
 mod squatted;
 mod stalls;
