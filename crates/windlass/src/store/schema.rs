@@ -193,6 +193,7 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/pull/hand_over.sql"),
     include_str!("functions/pull/lost.sql"),
     include_str!("functions/pull/reap.sql"),
+    include_str!("functions/keeper/tick.sql"),
     include_str!("functions/pull/take.sql"),
     include_str!("functions/pull/extend.sql"),
     include_str!("functions/pull/finish.sql"),

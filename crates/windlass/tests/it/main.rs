@@ -77,6 +77,7 @@ mod systems;
 mod tenant;
 #[cfg(feature = "testing")]
 mod testing;
+mod tick;
 mod together;
 mod turns;
 mod unique;
