@@ -1,5 +1,6 @@
 //! Jobs that a login of Postgres takes, extends and ends with SQL functions, without a process of ours.
 
+mod edge;
 mod refused;
 mod rule;
 
