@@ -25,6 +25,7 @@ mod tenants;
 mod terminal;
 mod tokens;
 mod top;
+mod triggers;
 mod up;
 mod worker;
 mod workers;
@@ -119,6 +120,8 @@ pub(crate) enum Command {
     Tokens(tokens::TokensCommand),
     /// List, pause and resume queues
     Queues(queues::QueuesCommand),
+    /// List, show, run, preview, pause and resume triggers
+    Triggers(triggers::TriggersCommand),
     /// List, drain and resume workers
     Workers(workers::WorkersCommand),
     /// Show and set how long finished jobs and events are kept
@@ -186,6 +189,7 @@ async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Tenants(tenants) => tenants.run(&global).await,
         Command::Tokens(tokens) => tokens.run(&global).await,
         Command::Queues(queues) => queues.run(&global).await,
+        Command::Triggers(triggers) => triggers.run(&global).await,
         Command::Workers(workers) => workers.run(&global).await,
         Command::Retention(retention) => retention.run(&global).await,
         Command::Holds(holds) => holds.run(&global).await,

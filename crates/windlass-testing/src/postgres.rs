@@ -94,7 +94,7 @@ impl TestServer {
     async fn create_administrator(&self) {
         let superuser = connect(&self.url()).await;
         let ready = "select count(*) = 1 from pg_auth_members m
-            where m.member = to_regrole($1::text) and m.grantor = m.member and m.roleid = to_regrole('windlass_reader')";
+            where m.member = to_regrole($1::text) and m.grantor = m.member and m.roleid = to_regrole('windlass_puller')";
         let is_ready =
             async || superuser.query_one(ready, &[&ADMINISTRATOR]).await.is_ok_and(|row| row.get(0));
         if is_ready().await {
@@ -115,7 +115,7 @@ impl TestServer {
         let theirs = connect(&Self::url_as(&self.url(), ADMINISTRATOR)).await;
         run(&theirs, &windlass::setup::print_roles_sql(&[])).await;
         // It also operates what it installs.
-        let own = "windlass_app, windlass_worker, windlass_keeper, windlass_server, windlass_admin, windlass_operator, windlass_reader";
+        let own = "windlass_app, windlass_worker, windlass_keeper, windlass_server, windlass_admin, windlass_operator, windlass_reader, windlass_puller";
         run(&theirs, &format!("grant {own} to {ADMINISTRATOR}")).await;
     }
 }

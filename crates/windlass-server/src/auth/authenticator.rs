@@ -147,13 +147,15 @@ impl Authenticator {
         let (Some(id), Some(email)) = (session.user_id, session.email.clone()) else {
             return Err(Problem::unauthorized().into());
         };
-        let named = headers.get("x-tenant-id").and_then(|id| id.to_str().ok()?.parse::<Uuid>().ok());
-        let wanted = named.or(session.chosen_tenant);
+        let named = headers.get("x-tenant-id").and_then(|name| name.to_str().ok());
         let (role, tenant, requests_per_minute) = if session.is_super_admin {
             (Role::SuperAdmin, session.chosen_tenant, None)
         } else {
             // No fallback to another tenant: a request for one tenant must not be applied to another.
-            let chosen = session.members.iter().find(|member| Some(member.tenant_id) == wanted);
+            let chosen = session.members.iter().find(|member| match named {
+                Some(name) => name.parse() == Ok(member.tenant_id) || name == member.slug,
+                None => Some(member.tenant_id) == session.chosen_tenant,
+            });
             let person = || Some(format!("user:{id}"));
             let member = chosen.ok_or_else(|| Unauthenticated { problem: no_tenant(), person: person() })?;
             let role = member.role.parse().map_err(|()| Problem::unauthorized())?;
@@ -164,8 +166,15 @@ impl Authenticator {
     }
 
     /// Whether the tenant exists, cached for a few seconds.
-    pub(crate) async fn tenant_exists(&self, id: Uuid) -> Result<bool, Problem> {
-        Ok(self.tenant(id).await?.is_some())
+    /// The id of the tenant with this id or slug.
+    pub(crate) async fn tenant_named(&self, name: &str) -> Result<Option<Uuid>, Problem> {
+        if let Ok(id) = name.parse() {
+            return Ok(self.tenant(id).await?.map(|tenant| tenant.id));
+        }
+        let reading = self.queue.read(Reach::Everything).await?;
+        let found = reading.tenant_of_slug(name).await?;
+        reading.end().await?;
+        Ok(found.map(|tenant| tenant.id))
     }
 
     /// How many requests all credentials of the tenant may send.

@@ -27,6 +27,9 @@ enum TenantsVerb {
         /// The display name [default: the slug]
         #[arg(long)]
         name: Option<String>,
+        /// The id, a UUID of yours [default: a new one]
+        #[arg(long)]
+        id: Option<uuid::Uuid>,
         #[command(flatten)]
         settings: Settings,
     },
@@ -124,9 +127,10 @@ impl TenantsCommand {
         let mut is_held = false;
         let response = match &self.verb {
             TenantsVerb::List => return print::list(global.json, client.all(PATH, &[]).await?, show),
-            TenantsVerb::Create { slug, name, settings } => {
+            TenantsVerb::Create { slug, name, id, settings } => {
                 let mut body = settings.fields();
                 body.insert("slug".to_owned(), json!(slug));
+                body.extend(id.map(|id| ("id".to_owned(), json!(id))));
                 body.insert("name".to_owned(), json!(name.as_ref().unwrap_or(slug)));
                 client.post(PATH, Value::Object(body)).await.map_err(|failure| match failure.exit {
                     Exit::Conflict => Failure {

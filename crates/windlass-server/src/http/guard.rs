@@ -242,23 +242,35 @@ async fn check(
 
 /// Sets the tenant of a super-admin to the one in the request.
 pub(super) async fn tenant_of(app: &App, request: &Parts, caller: &mut Caller) -> Result<(), Problem> {
-    let Some(tenant) = named_tenant(request)? else { return Ok(()) };
-    if caller.role != Role::SuperAdmin && caller.tenant != Some(tenant) {
+    let Some(named) = named_tenant(request)? else { return Ok(()) };
+    let authenticator = app.authenticator();
+    let own = match caller.tenant {
+        Some(own) if named.parse() == Ok(own) => Some(own),
+        Some(own) if authenticator.tenant_slug(own).await?.as_deref() == Some(named) => Some(own),
+        Some(_) | None => None,
+    };
+    if own.is_some() {
+        return Ok(());
+    }
+    // Before the search: others do not learn which slugs exist.
+    if caller.role != Role::SuperAdmin {
         return Err(Problem::of(ProblemKind::Forbidden, "only a super-admin can choose a tenant"));
     }
-    if caller.tenant != Some(tenant) && !app.authenticator().tenant_exists(tenant).await? {
-        return Err(Problem::not_found("tenant"));
-    }
-    caller.tenant = Some(tenant);
+    let found = authenticator.tenant_named(named).await?;
+    caller.tenant = Some(found.ok_or_else(|| Problem::not_found("tenant"))?);
     Ok(())
 }
 
-fn named_tenant(request: &Parts) -> Result<Option<Uuid>, Problem> {
+/// The tenant that the request names, by its id or its slug.
+fn named_tenant(request: &Parts) -> Result<Option<&str>, Problem> {
     let Some(named) = request.headers.get("x-tenant-id") else { return Ok(None) };
-    let tenant = named.to_str().ok().and_then(|text| text.parse().ok());
-    tenant
-        .map(Some)
-        .ok_or_else(|| Problem::of(ProblemKind::BadRequest, "X-Tenant-Id must be the id of a tenant"))
+    let is_name = |text: &&str| {
+        (1..=63).contains(&text.len())
+            && text.bytes().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, b'-' | b'_'))
+    };
+    named.to_str().ok().filter(is_name).map(Some).ok_or_else(|| {
+        Problem::of(ProblemKind::BadRequest, "X-Tenant-Id must be the slug or the id of a tenant")
+    })
 }
 
 #[cfg(test)]

@@ -72,8 +72,9 @@ fn complete(route: &Route, operation: &mut Map<String, Value>) {
     let parameters = operation.entry("parameters").or_insert_with(|| json!([]));
     if let Some(parameters) = parameters.as_array_mut() {
         if is_guarded {
-            let about = "The tenant; super-admins only";
-            parameters.push(header("X-Tenant-Id", about, &json!({"type": "string", "format": "uuid"})));
+            let about = "The slug or id of the tenant; super-admins only";
+            let form = json!({"type": "string", "maxLength": 63, "pattern": "^[0-9A-Za-z_-]+$"});
+            parameters.push(header("X-Tenant-Id", about, &form));
         }
         if creates {
             let about = "Repeating the request with the same key returns the same response";

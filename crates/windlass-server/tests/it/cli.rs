@@ -3,6 +3,7 @@
 mod client;
 pub(crate) mod commands;
 mod documents;
+mod managed;
 mod messages;
 mod terminal;
 mod verbs;

@@ -205,8 +205,15 @@ async fn a_tenant_is_never_taken_from_the_request() {
     let job = server.queue.enqueue(&NewJob::new("a").tenant(theirs)).await.unwrap().id;
     let client = server.client(mine, Role::TenantAdmin).await;
     client.with("x-tenant-id", theirs).get("/api/v1/jobs").await.problem(403, "forbidden");
-    client.with("x-tenant-id", "x").get("/api/v1/jobs").await.problem(400, "bad-request");
+    client.with("x-tenant-id", "a b").get("/api/v1/jobs").await.problem(400, "bad-request");
+    for slug in ["theirs", "no-such-tenant"] {
+        client.with("x-tenant-id", slug).get("/api/v1/jobs").await.problem(403, "forbidden");
+    }
     client.with("x-tenant-id", mine).get("/api/v1/jobs").await.expect(200);
+    client.with("x-tenant-id", "mine").get("/api/v1/jobs").await.expect(200);
+    let by_slug = server.admin.with("x-tenant-id", "theirs").get(&format!("/api/v1/jobs/{job}")).await;
+    assert_eq!(by_slug.expect(200)["tenant_id"], json!(theirs));
+    server.admin.with("x-tenant-id", "no-such-tenant").get("/api/v1/jobs").await.problem(404, "not-found");
     client.get(&format!("/api/v1/jobs?tenant_id={theirs}")).await.problem(422, "invalid");
     let (trigger, event) = (foreign.get("trigger_id"), foreign.get("event_id"));
     for (list, query) in [

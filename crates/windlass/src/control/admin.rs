@@ -172,6 +172,7 @@ impl Acting {
 ///
 /// println!("{} of {} tenants", reading.find_tenants("ac", None, 20).await?.len(), reading.count_tenants("").await?);
 /// println!("{}", reading.tenant_record(tenant).await?.slug);
+/// println!("{:?}", reading.tenant_of_slug("acme").await?.map(|tenant| tenant.id));
 /// for member in reading.members(tenant).await? {
 ///     println!("{} is {}", member.email, member.role);
 /// }
@@ -211,6 +212,11 @@ impl Reading {
     pub async fn count_tenants(&self, text: &str) -> Result<i64> {
         let text = crate::text::storable(text.trim().to_lowercase().as_bytes(), MAX_SEARCH_LENGTH);
         store::manage::count_tenants(&self.session, &text).await
+    }
+
+    /// Returns the tenant with this slug.
+    pub async fn tenant_of_slug(&self, slug: &str) -> Result<Option<Tenant>> {
+        store::tenant::by_slug(&self.session, slug).await
     }
 
     /// Returns one tenant.

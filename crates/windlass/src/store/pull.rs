@@ -257,6 +257,7 @@ static HELD: Statement = Statement {
 pub(crate) async fn held(db: &Database, fence: &Fence) -> Result<Option<(Claimed, Duration)>> {
     let rows = db.query(&HELD, &[&fence.tenant, &fence.job, &fence.attempt, &fence.token]).await?;
     Ok(rows.first().map(|row| {
+        let ran = millis(row.get(7));
         let claimed = Claimed {
             fence: *fence,
             place: None,
@@ -272,11 +273,12 @@ pub(crate) async fn held(db: &Database, fence: &Fence) -> Result<Option<(Claimed
                 max_lost: 0,
                 max_snoozes: 0,
                 cancel_requested: row.get(5),
-                remaining: row.get::<_, Option<i64>>(6).map(millis),
+                // As when it was claimed: the decision subtracts how long it has run.
+                remaining: row.get::<_, Option<i64>>(6).map(|left| millis(left) + ran),
             },
             extra: Default::default(),
         };
-        (claimed, millis(row.get(7)))
+        (claimed, ran)
     }))
 }
 

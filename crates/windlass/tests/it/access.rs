@@ -50,7 +50,7 @@ pub(crate) fn refusal<T>(result: Result<T, tokio_postgres::Error>) -> String {
 }
 
 /// Every role that a deployment may grant.
-const GROUPS: [&str; 7] = [
+const GROUPS: [&str; 8] = [
     "windlass_app",
     "windlass_worker",
     "windlass_keeper",
@@ -58,6 +58,7 @@ const GROUPS: [&str; 7] = [
     "windlass_admin",
     "windlass_operator",
     "windlass_reader",
+    "windlass_puller",
 ];
 
 /// Tables without rows of tenants, each by decision.

@@ -65,6 +65,7 @@ mod same_id;
 mod schedule;
 mod settle;
 mod shares;
+mod sql_worker;
 mod sqlx;
 mod squatted;
 mod stalls;
@@ -76,6 +77,7 @@ mod systems;
 mod tenant;
 #[cfg(feature = "testing")]
 mod testing;
+mod tick;
 mod together;
 mod turns;
 mod unique;

@@ -127,6 +127,23 @@ async fn every_ending_of_a_pulled_attempt_follows_the_definition() {
     pull.stop().await;
 }
 
+/// The time that the attempt had run was subtracted twice from the time until the deadline.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_that_starts_before_the_deadline_is_scheduled() {
+    let (queue, pull) = start().await;
+    let client = queue.client().await;
+    let later = jiff::Timestamp::now() + jiff::SignedDuration::from_mins(90);
+    let id = queue.enqueue(&NewJob::new("pulled").deadline(later)).await.unwrap().id;
+    let taken = take_one(&pull).await;
+    client
+        .batch_execute("update windlass.live set claimed_at = claimed_at - interval '1 hour'")
+        .await
+        .unwrap();
+    let failure = Failure::retry_after(Duration::from_secs(3600), "in an hour");
+    assert_eq!(pull.fail(&anyone(), id, &taken.fence, failure).await.unwrap(), Held::Held(State::Scheduled));
+    pull.stop().await;
+}
+
 /// Invariants 41 and 42: the next heartbeat returns the request, and however the attempt ends then, it was canceled.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_reaches_a_pull_worker_with_its_next_heartbeat() {

@@ -226,3 +226,29 @@ async fn a_slug_is_not_the_text_of_an_id() {
         assert!(matches!(&refused, Error::Refused { field, .. } if field == "slug"), "{refused}");
     }
 }
+
+/// An application's own id. It is never reused: the audit trail of a deleted tenant stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_id_of_a_tenant_can_be_chosen_once() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let id = Uuid::new_v4();
+    let ensure = "select windlass.ensure_tenant($1, $1, id => $2)";
+    for _ in 0..2 {
+        let made: Uuid = client.query_one(ensure, &[&"acme", &id]).await.unwrap().get(0);
+        assert_eq!(made, id);
+    }
+    let weight =
+        "select windlass.ensure_tenant('acme', 'acme', 7); select windlass.ensure_tenant('acme', 'Acme')";
+    client.batch_execute(weight).await.unwrap();
+    let kept = "select count(*) from windlass.tenants where slug = 'acme' and name = 'Acme' and weight = 7";
+    assert_eq!(count(&client, kept).await, 1);
+    for (slug, id) in
+        [("acme", Uuid::new_v4()), ("other", id), ("other", Uuid::nil()), ("other", Uuid::max())]
+    {
+        assert_eq!(refusal(client.query(ensure, &[&slug, &id]).await), "WL007", "{slug} {id}");
+    }
+    mark(&queue, id).await;
+    purge_until(&queue, 0).await;
+    assert_eq!(refusal(client.query(ensure, &[&"acme", &id]).await), "WL007", "it was deleted");
+}

@@ -25,6 +25,8 @@ pub(crate) struct NewTenant {
     /// The short name, used in URLs and on the command line.
     #[schema(min_length = 1, max_length = 63, pattern = "^[a-z0-9][a-z0-9_-]*$", example = "acme")]
     slug: String,
+    /// The id, if the tenant is to have that of an object of yours; default: a new one. It cannot be changed.
+    id: Option<Uuid>,
     /// The share of the workers, relative to other tenants.
     #[schema(minimum = 1, maximum = 1000, example = 1)]
     weight: Option<u16>,
@@ -179,7 +181,7 @@ pub(crate) async fn create(
     check(Some(&new.name), Some(&new.slug), new.weight, new.timezone.as_deref())?;
     let mut fields = new.limits.checked()?;
     fields.extend(object(
-        json!({"name": new.name, "slug": new.slug, "weight": new.weight, "timezone": new.timezone}),
+        json!({"name": new.name, "slug": new.slug, "id": new.id, "weight": new.weight, "timezone": new.timezone}),
     ));
     let acting = app.queue().act(caller.global_reach(), &caller.actor()).await?;
     if let Some(again) = replay(&acting, &key, &body.fingerprint).await? {

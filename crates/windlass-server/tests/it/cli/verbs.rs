@@ -13,13 +13,13 @@ use super::{Ran, windlass};
 use crate::support::{Client, TestServer};
 
 /// A server with a definition `work`, and a pull worker that the test implements itself.
-struct Shop {
-    server: TestServer,
+pub(super) struct Shop {
+    pub(super) server: TestServer,
     worker: Client,
 }
 
 impl Shop {
-    async fn open() -> Self {
+    pub(super) async fn open() -> Self {
         let server = TestServer::start().await;
         server.queue.define(&Definition::new("work")).await.unwrap();
         let worker = server.client(windlass::DEFAULT_TENANT, Role::Worker).await;
@@ -34,7 +34,7 @@ impl Shop {
         command
     }
 
-    async fn run(&self, arguments: &[&str]) -> Ran {
+    pub(super) async fn run(&self, arguments: &[&str]) -> Ran {
         Ran::of(self.command(arguments).output().await.unwrap())
     }
 

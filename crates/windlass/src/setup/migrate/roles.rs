@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::store::install::{self, RoleFacts};
 
 /// The first one owns every object and never logs in; a deployment grants the others to its logins. Decision 0014 has the reasons.
-const ROLES: [&str; 9] = [
+const ROLES: [&str; 10] = [
     "windlass_owner",
     "windlass_migrator",
     "windlass_app",
@@ -25,6 +25,7 @@ const ROLES: [&str; 9] = [
     "windlass_admin",
     "windlass_operator",
     "windlass_reader",
+    "windlass_puller",
 ];
 
 /// Role, member, and whether the member has its privileges without taking it with SET ROLE.

@@ -37,7 +37,7 @@ pub(super) fn value(function: &str, name: &str, kind: &str, about: &About) -> St
         "jsonb" => literal(json(function, name)),
         "json" => literal("{}"),
         "bytea" => literal(&bytes(function, name, about)),
-        "interval" => literal("1 s"),
+        "interval" => literal("1 s"), // also a lease
         "timestamp with time zone" if name == "deadline" => literal("2999-01-01Z"),
         "timestamp with time zone" => literal("2026-01-01Z"),
         "text" => literal(&text(function, name, about)),
@@ -94,6 +94,11 @@ fn id(function: &str, name: &str, about: &About) -> Option<Uuid> {
         "write_log",
         "unclaim",
         "pull_unclaim",
+        "extend",
+        "finish",
+        "fail",
+        "snooze",
+        "release",
     ]
     .contains(&function);
     match (function, name) {
@@ -117,6 +122,7 @@ fn number(function: &str, name: &str, about: &About) -> i32 {
         ("unclaim", "by_worker") | ("reap", "workers") | (_, "only_workers") => about.held_by,
         (_, "by_worker" | "to_worker" | "worker" | "workers") => about.worker,
         (_, "late_ms" | "in_epoch") => 0,
+        ("take", "most") => 100,
         // Enough for the rows of all tenants.
         (_, "most" | "most_tenants" | "most_bytes") => 100_000,
         (_, "seconds") => 60,
@@ -126,6 +132,7 @@ fn number(function: &str, name: &str, about: &About) -> i32 {
 
 fn json(function: &str, name: &str) -> &'static str {
     match (function, name) {
+        ("finish", "next") => "[]",
         (_, "uniqueness") => r#""active""#,
         ("define" | "create_definition", _) => r#"{"key": "made"}"#,
         ("change_definition", _) => r#"{"description": "made"}"#,

@@ -15,7 +15,7 @@ use super::written::{Written, compare};
 use super::{GROUPS, create_jobs_in_every_table};
 
 /// These may act for the default tenant or the current one, and for no other.
-const BOUND: [&str; 2] = ["windlass_app", "windlass_reader"];
+const BOUND: [&str; 3] = ["windlass_app", "windlass_reader", "windlass_puller"];
 
 /// People log in with these and call functions directly. What they change has a row in the audit trail.
 const PEOPLE: [&str; 2] = ["windlass_operator", "windlass_admin"];
@@ -24,7 +24,7 @@ const PEOPLE: [&str; 2] = ["windlass_operator", "windlass_admin"];
 const NEEDS_NO_HOLD: [&str; 1] = ["purge_tenant"];
 
 /// What these change depends on the clock and on transactions of other sessions.
-const TIMED: [&str; 5] = ["prune", "sample_activity", "seal_audit", "summarize_times", "unblock_all"];
+const TIMED: [&str; 6] = ["prune", "sample_activity", "seal_audit", "summarize_times", "tick", "unblock_all"];
 
 /// What a call returned and changed.
 struct Outcome {

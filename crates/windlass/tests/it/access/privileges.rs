@@ -12,7 +12,7 @@ async fn each_role_has_exactly_the_documented_privileges() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let query = "
-        with roles (short, role) as (select r, 'windlass_' || r from unnest(array['app', 'worker', 'keeper', 'server', 'admin', 'operator', 'reader']) r),
+        with roles (short, role) as (select r, 'windlass_' || r from unnest(array['app', 'worker', 'keeper', 'server', 'admin', 'operator', 'reader', 'puller']) r),
         relations as (
           select 'relation ' || c.relname as object, r.short, string_agg(p.privilege || coalesce(' without ' || o.columns, ''), '+') as held
             from pg_class c cross join roles r

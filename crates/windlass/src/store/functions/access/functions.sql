@@ -3,6 +3,7 @@
 --
 -- app: applications, and the roles that JWTs name. Each of its functions refuses a tenant other than the current one,
 -- and refuses a call without a current tenant unless the default tenant is the only one (tenant_for).
+-- puller: SQL workers, which take and end jobs of the current tenant and do nothing else. Refused like an application.
 -- worker, keeper: the functions that worker and keeper processes call, for all tenants.
 -- server: identity and administration, and all of the above, because the server implements the worker protocol and can
 -- run the keeper. Only the server can look up credentials and read hashes of passwords and tokens.
@@ -18,7 +19,7 @@ begin
     with wanted as (
       select f.function, 'windlass_' || r.role as role
         from (values
-          ('app reader worker keeper server admin operator',
+          ('app reader worker puller keeper server admin operator',
            'state_name state_code outcome_name source_name source_code readable current_tenant
             caller routes_jobs serves_all_tenants'),
           ('app reader server admin operator', 'state_of limits_reached shown_instant trigger_fields is_draining'),
@@ -33,8 +34,9 @@ begin
            'register_worker heartbeat stop_worker set_waiting active_lanes lanes_with_work has_several_tenants claim unclaim
             settle settle_blocks settle_plain report_progress write_log
             pull_register pull_touch pull_stop pull_claim pull_unclaim pull_heartbeat pull_held pull_settle hand_over'),
+          ('puller worker server', 'take extend finish fail snooze release'),
           ('keeper server',
-           'promote lost_jobs reap pull_lost_jobs pull_reap expire unblock_all fold_tallies maintain_partitions prune prune_events
+           'tick promote lost_jobs reap pull_lost_jobs pull_reap expire unblock_all fold_tallies maintain_partitions prune prune_events
             retire_lanes
             summarize_times sample_activity seal_audit purge_deleted_tenants lead due_triggers next_due_ms fire_triggers
             pending_events event_triggers dispatch_events hold_event_back note_trouble note_locked keeper_route'),

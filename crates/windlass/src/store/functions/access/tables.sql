@@ -10,7 +10,7 @@
 create or replace function windlass.is_role_of_ours(name name) returns boolean
 language sql immutable
 return name in ('windlass_owner', 'windlass_migrator', 'windlass_app', 'windlass_worker', 'windlass_keeper', 'windlass_server',
-  'windlass_admin', 'windlass_operator', 'windlass_reader');
+  'windlass_admin', 'windlass_operator', 'windlass_reader', 'windlass_puller');
 
 do $$
 declare
@@ -19,7 +19,7 @@ begin
   for change in
     with wanted as (
       select 'windlass_' || r.role as role
-        from unnest(array['migrator', 'app', 'worker', 'keeper', 'server', 'admin', 'operator', 'reader']) r (role)),
+        from unnest(array['migrator', 'app', 'worker', 'keeper', 'server', 'admin', 'operator', 'reader', 'puller']) r (role)),
     found as (
       select coalesce(r.rolname::text, 'public') as role, g.privilege_type
         from pg_namespace n cross join lateral aclexplode(n.nspacl) g left join pg_roles r on r.oid = g.grantee
@@ -89,7 +89,7 @@ $$;
 do $$
 declare
   readers constant text[] := array['windlass_app', 'windlass_reader', 'windlass_server', 'windlass_admin', 'windlass_operator'];
-  everyone constant text[] := readers || array['windlass_worker', 'windlass_keeper'];
+  everyone constant text[] := readers || array['windlass_worker', 'windlass_keeper', 'windlass_puller'];
   change record;
 begin
   for change in

@@ -25,7 +25,7 @@ begin
       when field.key in ('scheduled_for', 'deadline') then
         case when field.type <> 'string' or not windlass.is_of_type(field.plain, 'timestamptz')
           then 'an instant such as "2030-01-31T08:00:00Z"' end
-      when field.key in ('parent_id', 'created_by') then
+      when field.key in ('parent_id', 'created_by', 'job_id') then
         case when field.type <> 'string' or not windlass.is_of_type(field.plain, 'uuid') then 'a UUID' end
       when field.type <> 'string' then 'a string' end;
     if expected is not null then

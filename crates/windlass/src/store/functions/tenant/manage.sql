@@ -1,4 +1,4 @@
--- Creates a tenant. Refuses an existing slug, which `ensure_tenant` would update.
+-- Creates a tenant. Refuses an existing slug, which `ensure_tenant` would update. `id` can be chosen, and not be changed later.
 create or replace function windlass.create_tenant(fields jsonb) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -9,12 +9,17 @@ declare
 begin
   perform windlass.need_no_tenant('the list of tenants');
   -- A missing field is refused like an empty one.
-  perform windlass.refuse_tenant_fields('{"name": "", "slug": ""}' || fields);
-  insert into windlass.tenants (slug, name, weight, timezone, max_queued, max_running, requests_per_minute,
+  perform windlass.refuse_tenant_fields('{"name": "", "slug": ""}' || fields - 'id');
+  if fields ->> 'id' is not null and not windlass.is_of_type(fields ->> 'id', 'uuid') then
+    raise exception 'id must be a UUID' using errcode = 'WL007', column = 'id';
+  end if;
+  perform windlass.refuse_tenant_id((fields ->> 'id')::uuid, fields ->> 'slug');
+  insert into windlass.tenants (id, slug, name, weight, timezone, max_queued, max_running, requests_per_minute,
       max_lanes, max_queue_names, max_triggers)
-    select n.slug, n.name, coalesce(n.weight, 1), coalesce(n.timezone, 'UTC'), n.max_queued, n.max_running, n.requests_per_minute,
+    select coalesce(n.id, gen_random_uuid()), n.slug, n.name, coalesce(n.weight, 1), coalesce(n.timezone, 'UTC'), n.max_queued,
+           n.max_running, n.requests_per_minute,
            coalesce(n.max_lanes, 1000), coalesce(n.max_queue_names, 200), coalesce(n.max_triggers, 1000)
-      from jsonb_to_record(fields) n (slug text, name text, weight integer, timezone text, max_queued bigint, max_running integer,
+      from jsonb_to_record(fields) n (id uuid, slug text, name text, weight integer, timezone text, max_queued bigint, max_running integer,
         requests_per_minute integer, max_lanes integer, max_queue_names integer, max_triggers integer)
     on conflict (slug) do nothing
   returning id into made;

@@ -14,7 +14,7 @@ with ours as (
   select 'pg_catalog.pg_proc'::regclass, p.oid, 'windlass.' || p.proname || '()'
     from pg_catalog.pg_proc p where p.pronamespace = 'windlass'::regnamespace
      and not exists (select from pg_catalog.aclexplode(p.proacl) a join pg_catalog.pg_roles r on r.oid = a.grantee
-                      where r.rolname in ('windlass_app', 'windlass_reader'))),
+                      where r.rolname in ('windlass_app', 'windlass_reader', 'windlass_puller'))),
 used as (
   select o.name, coalesce(r.oid, x.oid, k.oid, y.oid, g.oid, d.objid) as object,
          case when coalesce(r.oid, x.oid, k.oid, y.oid, g.oid) is null then d.classid else 'pg_catalog.pg_class'::regclass end as class

@@ -12,7 +12,7 @@ with pinned as materialized (
          pg_catalog.set_config('standard_conforming_strings', 'on', true)),
 roles (name) as (
   select unnest(array['public', 'windlass_owner', 'windlass_migrator', 'windlass_app', 'windlass_worker', 'windlass_keeper',
-    'windlass_server', 'windlass_admin', 'windlass_operator', 'windlass_reader'])),
+    'windlass_server', 'windlass_admin', 'windlass_operator', 'windlass_reader', 'windlass_puller'])),
 of_schema as (
   select n.oid, n.nspowner, n.nspacl from pg_catalog.pg_namespace n where n.nspname = 'windlass'),
 relations as (

@@ -1,0 +1,147 @@
+-- The keeper's work in SQL, for an installation without a process of ours: a scheduler of the database, such as pg_cron, calls it every
+-- few seconds. Runs each duty once, in random order so that a backlog of one does not starve the others, and then those that have
+-- more to do, until the budget is used. Each batch is as large as a keeper's. Returns what each duty did, in the order of its first run.
+-- One call at a time: a second one returns no row. Keepers may run meanwhile.
+--
+-- A failed duty is rolled back and reported in `note`, and does not stop the others. Schedules and events are not processed:
+-- their instants, templates and conditions are decided in Rust, so a keeper has to run for them (decision 0025). `note` says how
+-- many wait for one.
+-- Lock order: every duty skips what others have locked or waits 200 ms for it. All locks last until the end of the call, so the
+-- partitions, which lock whole tables, come last.
+create or replace function windlass.tick(budget interval default '1 s')
+returns table (duty text, moved integer, has_more boolean, ms integer, note text)
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+set lock_timeout = '200ms'
+as $$
+#variable_conflict use_column
+declare
+  ends_at timestamptz;
+  began timestamptz;
+  names text[] := array['promote', 'reap', 'unblock', 'expire', 'fold', 'prune', 'seal', 'purge_tenants', 'sample'];
+  counts integer[] := array_fill(0, array[10]);
+  spent integer[] := array_fill(0, array[10]);
+  more boolean[] := array_fill(true, array[10]);
+  notes text[] := array_fill(null::text, array[10]);
+  round record;
+  is_first boolean := true;
+begin
+  if coalesce(tick.budget not between interval '0' and interval '1 minute', true) then
+    raise exception 'budget must be between 0 and 1 minute' using errcode = 'WL007', column = 'budget';
+  end if;
+  ends_at := clock_timestamp() + tick.budget;
+  perform windlass.need_read_committed();
+  if not windlass.try_lock_gate('00000000-0000-0000-0000-000000000000', 'tick', true) then
+    return;
+  end if;
+  names := array(select n from unnest(names) n order by random()) || array['partition'];
+  loop
+    for i in 1 .. cardinality(names) loop
+      continue when not more[i] or not is_first and clock_timestamp() >= ends_at;
+      began := clock_timestamp();
+      begin
+        select d.moved, d.has_more into round from windlass.run_duty(names[i]) d;
+        counts[i] := counts[i] + coalesce(round.moved, 0);
+        more[i] := coalesce(round.has_more, false) and names[i] <> 'partition';
+      exception when others then
+        perform windlass.raise_server_trouble(sqlstate, sqlerrm);
+        notes[i] := left(format('%s: %s', sqlstate, sqlerrm), 500);
+        more[i] := false;
+      end;
+      spent[i] := spent[i] + (extract(epoch from clock_timestamp() - began) * 1000)::integer;
+    end loop;
+    is_first := false;
+    exit when true <> all (more) or clock_timestamp() >= ends_at;
+  end loop;
+  return query
+    select u.name, u.n, u.has_more, u.ms, u.note from unnest(names, counts, more, spent, notes) u (name, n, has_more, ms, note)
+    union all
+    select w.name, 0, w.n > 0, 0, case when w.n > 0 then format('%s due; only a keeper can process them', w.n) end
+      from (values
+        ('schedule', (select count(*) from (select from windlass.job_triggers t where t.next_due_at <= clock_timestamp() limit 1000) t)),
+        ('dispatch', (select count(*) from (select from windlass.event_pending limit 1000) e))) w (name, n);
+end
+$$;
+
+-- One round of a duty, as a keeper runs it.
+create or replace function windlass.run_duty(duty text, out moved integer, out has_more boolean)
+language plpgsql
+as $$
+#variable_conflict use_column
+begin
+  case duty
+    when 'promote' then
+      select d.promoted, d.has_more into moved, has_more from windlass.promote(1000) d;
+    when 'reap' then
+      moved := windlass.reap_lost(500);
+      has_more := moved >= 500;
+    when 'unblock' then
+      select d.decided, d.decided > 0 into moved, has_more from windlass.unblock_all(500) d;
+    when 'expire' then
+      select d.looked, d.has_more into moved, has_more from windlass.expire(500) d;
+    when 'fold' then
+      moved := windlass.fold_tallies(20000);
+      has_more := moved >= 20000;
+    when 'prune' then
+      perform windlass.summarize_times();
+      moved := windlass.prune(1000);
+      has_more := moved >= 1000;
+      moved := moved + windlass.prune_events(1000);
+      perform windlass.retire_lanes(1000);
+    when 'seal' then
+      moved := windlass.seal_audit(1000);
+      has_more := moved >= 1000;
+    when 'purge_tenants' then
+      moved := greatest(windlass.purge_deleted_tenants(1000), 0);
+      has_more := moved > 0;
+    when 'sample' then
+      moved := windlass.sample_activity(15);
+    when 'partition' then
+      select d.made + d.dropped into moved from windlass.maintain_partitions(2) d;
+  end case;
+end
+$$;
+
+-- Recovers jobs whose lease has expired, as keeper/reap.rs does, by the twin of its rule (see settlement). Returns how many.
+-- A job whose definition does not exist ends by the default policies.
+create or replace function windlass.reap_lost(most integer) returns integer
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  lost record;
+  reaped integer := 0;
+begin
+  select array_agg(l.tenant_id) as tenants, array_agg(l.job_id) as jobs, array_agg(l.attempt) as attempts, array_agg(l.token) as tokens,
+         array_agg(windlass.lost_detail(case when l.is_timed_out then 'timeout' else 'lost' end, l.failures, l.lost, l.snoozes,
+           l.max_attempts, l.definition_key, l.cancel_requested, l.deadline_ms)) as details
+    into lost from windlass.pull_lost_jobs(most) l;
+  if lost.jobs is not null then
+    select reaped + coalesce(cardinality(r.settled), 0) into reaped
+      from windlass.pull_reap(lost.tenants, lost.jobs, lost.attempts, lost.tokens, lost.details) r;
+  end if;
+  select array_agg(distinct l.worker) as workers, array_agg(l.tenant_id order by l.tenant_id, l.job_id) as tenants,
+         array_agg(l.job_id order by l.tenant_id, l.job_id) as jobs, array_agg(l.attempt order by l.tenant_id, l.job_id) as attempts,
+         array_agg(l.token order by l.tenant_id, l.job_id) as tokens,
+         array_agg(windlass.lost_detail('lost', l.failures, l.lost, l.snoozes, l.max_attempts, l.definition_key, l.cancel_requested,
+           l.deadline_ms) order by l.tenant_id, l.job_id) as details
+    into lost from windlass.lost_jobs(most) l;
+  if lost.jobs is not null then
+    select reaped + coalesce(cardinality(r.settled), 0) into reaped
+      from windlass.reap(lost.workers, lost.tenants, lost.jobs, lost.attempts, lost.tokens, lost.details) r;
+  end if;
+  return reaped;
+end
+$$;
+
+create or replace function windlass.lost_detail(ended text, failures smallint, lost smallint, snoozes smallint, max_attempts smallint,
+  definition_key text, is_canceled boolean, remaining_ms bigint) returns jsonb
+language sql volatile
+as $$
+  select windlass.settlement(ended, null, null, failures, lost, snoozes, max_attempts, coalesce(d.max_lost, 3),
+           coalesce(d.max_snoozes, 1000), d.backoff, coalesce(d.on_timeout, 'retry'), coalesce(d.on_lost, 'retry'), is_canceled,
+           remaining_ms, random())
+         || jsonb_build_object('error', case ended when 'timeout' then 'the attempt ran past its timeout'
+              else 'the worker''s lease expired' end)
+    from (values (1)) v left join windlass.job_definitions d on d.key = definition_key
+$$;
