@@ -52,7 +52,7 @@ struct JobsPage {
     matching_more: bool,
     filter_text: String,
     back: String,
-    empty_words: &'static str,
+    empty_words: String,
     is_first_run: bool,
     may_enqueue: bool,
     may_delete: bool,
@@ -156,32 +156,37 @@ pub(crate) async fn list(
     let (matching, matching_more) = matching(&query, counts, rows.len(), found.next.is_some());
     frame.dead_letters = overview.all.dead_letter;
     frame.search = query.q.clone().unwrap_or_default();
+    let page_words = match found.searched {
+        Some(searched) => searched_words(&query, rows.len(), searched),
+        None => page_words(&query, rows.len(), matching, matching_more),
+    };
+    let chips: Vec<Chip> = query.chips().into_iter().map(|(text, without)| Chip { text, without }).collect();
+    let none = match query.state() {
+        _ if !chips.is_empty() => "No job in this tenant matches all filters.",
+        _ if query.cursor.is_some() => "There are no older jobs.",
+        Some(state) => none_in(state),
+        None => "This tenant has no jobs.",
+    };
     page(&JobsPage {
+        // A search that has not read everything says how far it got.
+        empty_words: if found.next.is_some() { format!("{none} {page_words}") } else { none.to_owned() },
         cards: cards(&overview.all, &facts, |state| query.with_status(Some(state))),
         throughput: throughput(&bars(&activity, now, 60, HOUR), 60.0),
         scatter: scatter(&dots(&runs)),
         latency: distribution(Unit::Latency, &waits),
         duration: distribution(Unit::Duration, &sorted(runs.iter().filter_map(Run::lasted))),
         tabs: tabs(&query, counts),
-        chips: query.chips().into_iter().map(|(text, without)| Chip { text, without }).collect(),
+        chips,
         definitions: distinct(counts.iter().map(|each| &each.definition_key)),
         queues: distinct(counts.iter().map(|each| &each.queue)),
         sources: SOURCES,
         next_href: found.next.map(|cursor| query.address(None, Some(cursor))),
         newest_href: query.address(None, None),
-        page_words: match found.searched {
-            Some(searched) => searched_words(&query, rows.len(), searched),
-            None => page_words(&query, rows.len(), matching, matching_more),
-        },
+        page_words,
         matching,
         matching_more,
         filter_text: query.text(None, None),
         back: viewer.address.clone(),
-        empty_words: match query.state() {
-            _ if query.cursor.is_some() => "There are no older jobs.",
-            Some(state) => none_in(state),
-            None => "This tenant has no jobs.",
-        },
         is_first_run: total == 0 && query == JobsQuery::default(),
         may_enqueue,
         may_delete: viewer.may(Permission::DeleteJobs),

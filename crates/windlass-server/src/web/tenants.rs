@@ -36,7 +36,7 @@ struct TenantsPage {
     search: String,
     /// A search, or a page other than the first one.
     is_filtered: bool,
-    count: String,
+    aside: String,
     rows: Vec<TenantRow>,
     next: Option<String>,
 }
@@ -86,10 +86,11 @@ pub(crate) async fn list(
         name: tenant.name,
         slug: tenant.slug,
     };
+    let text = search.q.trim();
     page(&TenantsPage {
-        is_filtered: search.after.is_some() || !search.q.trim().is_empty(),
-        search: search.q.trim().to_owned(),
-        count: grouped(count),
+        is_filtered: search.after.is_some() || !text.is_empty(),
+        aside: format!("{} {}", grouped(count), if text.is_empty() { "total" } else { "found" }),
+        search: text.to_owned(),
         rows: found.into_iter().map(row).collect(),
         next,
         frame,

@@ -1,8 +1,9 @@
 //! Every action through every entry point: the HTTP API, the forms of the UI, the command line with a server and with a database,
 //! and the library. For every caller and entry point the audit trail is the same: one row with the same action, the id of the
-//! changed object, and the same fields before and after.
+//! changed object, the same trail and outcome, and the same values before and after.
 //!
-//! The actions come from [`Action::ALL`] and the routes from the route table, so a new one fails here until it is performed.
+//! The actions come from [`Action::ALL`], the routes from the route table and the commands from the command line, so a new one
+//! fails here until it is performed. `entry_points.txt` lists which entry points have which action.
 
 mod api;
 mod cli;
@@ -11,22 +12,25 @@ mod web;
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 use std::path::Path;
 
 use reqwest::Method;
 use serde_json::Value;
 use windlass::admin::Action;
 use windlass_server::auth::Permission;
+use windlass_server::cli::tree;
 use windlass_server::http::table;
 
-use world::{Row, World};
+use crate::cli::commands::commands;
+use world::World;
 
 /// Ways to act.
 const ENTRY_POINTS: [&str; 5] =
     ["API", "form", "command with a server", "command with a database", "library"];
 
-/// Routes that change something without an action of their own, or that repeat another route.
-const NOT_PERFORMED: [&str; 8] = [
+/// Routes that change nothing which is recorded, or that repeat another route.
+const NOT_PERFORMED: [&str; 6] = [
     // Only read.
     "/api/v1/jobs/triggers/dry-run",
     "/api/v1/jobs/triggers/preview",
@@ -34,11 +38,39 @@ const NOT_PERFORMED: [&str; 8] = [
     "/ui/triggers/dry-run",
     // Sets a cookie.
     "/ui/theme",
-    // Sent by the command `definitions apply`.
-    "/api/v1/admin/jobs/definitions/apply",
-    // The verbs of `/api/v1/events` and `/ui/jobs/act`: hooks.rs and the browser tests send these.
+    // The verb of `/api/v1/events`, for services that sign their requests: hooks.rs.
     "/api/v1/hooks/{hook}",
-    "/ui/dead-letters",
+];
+
+/// Commands that only read, serve, or prepare a database; the doctor's repairs and migrations are not actions of a caller.
+const NOT_ACTIONS: [&str; 27] = [
+    "audit head",
+    "audit list",
+    "audit verify",
+    "completions",
+    "config check",
+    "config example",
+    "definitions diff",
+    "definitions list",
+    "doctor",
+    "holds list",
+    "jobs list",
+    "jobs show",
+    "jobs tail",
+    "jobs wait",
+    "keeper",
+    "migrate",
+    "openapi",
+    "queues list",
+    "retention list",
+    "serve",
+    "summary",
+    "tenants list",
+    "tokens list",
+    "top",
+    "up",
+    "worker",
+    "workers list",
 ];
 
 async fn perform(world: &World, entry: &str, action: Action) -> Option<String> {
@@ -55,10 +87,13 @@ async fn perform(world: &World, entry: &str, action: Action) -> Option<String> {
 async fn every_entry_point_records_an_action_the_same_way() {
     let world = World::create().await;
     let mut wrong = Vec::new();
+    let mut performed_by = String::new();
     for action in Action::ALL.iter().copied().filter(|action| !action.is_only_denied()) {
-        let mut first: Option<(&str, Shape)> = None;
+        let mut first: Option<(&str, Value)> = None;
+        let mut entries = Vec::new();
         for entry in ENTRY_POINTS {
             let Some(target) = perform(&world, entry, action).await else { continue };
+            entries.push(entry);
             let rows = world.rows().await;
             let [row] = &rows[..] else {
                 wrong.push(format!("{action} by {entry}: {} rows: {rows:?}", rows.len()));
@@ -67,20 +102,25 @@ async fn every_entry_point_records_an_action_the_same_way() {
             if (row.action.as_str(), &row.target) != (action.as_str(), &target) {
                 wrong.push(format!("{action} of {target} by {entry} is recorded as {row:?}"));
             }
-            let shape = Shape::of(row);
+            let row = row.comparable();
             match &first {
-                None => first = Some((entry, shape)),
-                Some((other, expected)) if *expected != shape => {
-                    wrong.push(format!("{action}: {entry} {shape:?}, but {other} {expected:?}"));
+                None => first = Some((entry, row)),
+                Some((other, expected)) if *expected != row => {
+                    wrong.push(format!("{action}:\n  {entry}: {row}\n  {other}: {expected}"));
                 }
                 Some(_) => {}
             }
         }
-        if first.is_none() {
-            wrong.push(format!("nothing performs {action}: add it to audit_entry_points/"));
-        }
+        let _ = writeln!(performed_by, "{action}: {}", entries.join(", "));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/audit_entry_points/entry_points.txt");
+    if std::env::var_os("WINDLASS_BLESS").is_some() {
+        std::fs::write(&file, &performed_by).unwrap();
+    }
+    let expected = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(performed_by, expected, "an entry point has another action: WINDLASS_BLESS=1 writes the table again");
 
     let performed = world.performed();
     let missing: Vec<String> = table()
@@ -91,23 +131,11 @@ async fn every_entry_point_records_an_action_the_same_way() {
         .filter(|route| !performed.contains(route))
         .collect();
     assert!(missing.is_empty(), "routes that no action here uses: {missing:#?}");
-}
 
-/// The fields of a row's before and after.
-#[derive(Debug, PartialEq)]
-struct Shape {
-    before: Option<BTreeSet<String>>,
-    after: Option<BTreeSet<String>>,
-}
-
-impl Shape {
-    fn of(row: &Row) -> Self {
-        let names = |value: &Option<Value>| {
-            let fields = value.as_ref()?.as_object()?;
-            Some(fields.keys().cloned().collect())
-        };
-        Self { before: names(&row.before), after: names(&row.after) }
-    }
+    let all = commands(&tree(), &[]);
+    let leaves = all.iter().filter(|(_, command)| !command.has_subcommands()).map(|(words, _)| words.join(" "));
+    let unknown: BTreeSet<String> = leaves.filter(|words| !NOT_ACTIONS.contains(&words.as_str())).collect();
+    assert_eq!(world.commands(), unknown, "the commands that change something are those that an action here uses");
 }
 
 /// Functions that a caller's transaction may use without a row: they only read, or store the response of a request.

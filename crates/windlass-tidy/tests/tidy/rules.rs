@@ -20,6 +20,7 @@ mod toolchain;
 mod waiting;
 mod walk;
 mod words;
+mod workspace;
 
 use crate::rule::Rule;
 
@@ -42,6 +43,7 @@ pub(crate) fn all() -> Vec<&'static Rule> {
         tables::RULES,
         supply::RULES,
         walk::RULES,
+        workspace::RULES,
         words::RULES,
         habits::RULES,
         toolchain::RULES,

@@ -38,9 +38,10 @@ impl Tree {
 
         let paths = String::from_utf8(listed.stdout).expect("paths are UTF-8");
         let files = paths.split_terminator('\0').filter_map(|path| {
-            // A deleted file may not be committed yet. Of files that are not text only the path matters: a document may link it.
-            let bytes = std::fs::read(root.join(path)).ok()?;
-            Some(File::new(path, String::from_utf8(bytes).unwrap_or_default()))
+            // A deleted file may not be committed yet. Of files that are not text, and of links to folders, only the path matters.
+            let place = root.join(path);
+            let bytes = || std::fs::read(&place).unwrap_or_default();
+            place.exists().then(|| File::new(path, String::from_utf8(bytes()).unwrap_or_default()))
         });
         Tree { files: files.collect() }
     }

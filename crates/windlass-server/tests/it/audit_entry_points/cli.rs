@@ -1,5 +1,6 @@
 //! Every action with a command, on a server or on a database.
 
+use serde_json::{Value, json};
 use windlass::DEFAULT_TENANT;
 use windlass::admin::Action;
 use windlass::retention::HoldOn;
@@ -12,6 +13,7 @@ pub(super) async fn perform(world: &World, to: &[String], action: Action) -> Opt
     // Marks, runs the command and returns what it printed.
     let does = async |words: &[&str]| {
         world.mark().await;
+        world.note_command(words);
         let mut command = windlass(words);
         command.args(to).env("WINDLASS_TENANT", "default");
         Ran::of(command.output().await.unwrap()).expect(0)
@@ -20,13 +22,12 @@ pub(super) async fn perform(world: &World, to: &[String], action: Action) -> Opt
     Some(match action {
         Action::DefinitionCreate => {
             let key = new_name();
-            let file = definitions(&key, 3);
-            does(&["definitions", "apply", &file]).await;
+            does(&["definitions", "apply", &file(&json!([{"key": key}]), &key)]).await;
             world.definition_id(&key).await
         }
         Action::DefinitionChange => {
             let (id, key) = world.definition().await;
-            does(&["definitions", "apply", &definitions(&key, 7)]).await;
+            does(&["definitions", "apply", &file(&json!([{"key": key, "description": "x"}]), &key)]).await;
             id.to_string()
         }
         Action::HoldPlace => {
@@ -80,10 +81,12 @@ pub(super) async fn perform(world: &World, to: &[String], action: Action) -> Opt
             does(&["retention", "clear", "failed", "--definition", &key]).await;
             key
         }
-        Action::TenantCreate => does(&["tenants", "create", &new_name()]).await.out.trim().to_owned(),
+        Action::TenantCreate => {
+            does(&["tenants", "create", &new_name(), "--name", "T"]).await.out.trim().to_owned()
+        }
         Action::TenantChange => {
             let id = world.tenant().await.to_string();
-            does(&["tenants", "set", &id, "--weight", "2"]).await;
+            does(&["tenants", "set", &id, "--name", "other", "--weight", "2"]).await;
             id
         }
         Action::TenantDelete => {
@@ -133,10 +136,9 @@ pub(super) async fn perform(world: &World, to: &[String], action: Action) -> Opt
     })
 }
 
-/// A file with one definition.
-fn definitions(key: &str, max_attempts: u8) -> String {
-    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{key}.json"));
-    let text = serde_json::json!([{"key": key, "max_attempts": max_attempts}]);
-    std::fs::write(&file, text.to_string()).unwrap();
+/// A file of this name with these definitions.
+fn file(definitions: &Value, name: &str) -> String {
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.json"));
+    std::fs::write(&file, definitions.to_string()).unwrap();
     file.to_str().unwrap().to_owned()
 }

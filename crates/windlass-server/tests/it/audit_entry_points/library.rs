@@ -1,5 +1,7 @@
 //! Every action with the library: by the functions of `Queue` where it has one, otherwise in a caller's transaction.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -109,7 +111,8 @@ pub(super) async fn perform(world: &World, action: Action) -> Option<String> {
         Action::RetentionSet => {
             let (_, key) = world.definition().await;
             world.mark().await;
-            queue.set_retention(tenant, Some(&key), State::Failed, None, "tester").await.unwrap();
+            let week = Some(Duration::from_secs(604_800));
+            queue.set_retention(tenant, Some(&key), State::Failed, week, "tester").await.unwrap();
             key
         }
         Action::RetentionClear => {
@@ -280,15 +283,18 @@ async fn of_people(world: &World, action: Action) -> Option<String> {
             if action == Action::SessionBegin {
                 return Some(format!("user:{user}"));
             }
-            let is_end = action == Action::SessionEnd;
-            let acting = begin(world, if is_end { Reach::Everything } else { Reach::Tenant(tenant) }).await;
-            if is_end {
+            if action == Action::SessionEnd {
+                let acting = begin(world, Reach::Everything).await;
                 assert!(acting.end_session(&hash).await.unwrap());
-            } else {
-                acting.choose_tenant(&hash, tenant).await.unwrap();
+                acting.commit().await.unwrap();
+                return Some(format!("user:{user}"));
             }
+            let other = world.tenant().await;
+            world.server.member(other, &email, "viewer").await;
+            let acting = begin(world, Reach::Tenant(other)).await;
+            acting.choose_tenant(&hash, other).await.unwrap();
             acting.commit().await.unwrap();
-            if is_end { format!("user:{user}") } else { tenant.to_string() }
+            other.to_string()
         }
         _ => panic!("{action}: perform it with the library"),
     })

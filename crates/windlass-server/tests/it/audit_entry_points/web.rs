@@ -55,9 +55,13 @@ pub(super) async fn perform(world: &World, action: Action) -> Option<String> {
             "1 jobs".to_owned()
         }
         Action::JobRetryMany => {
+            world.dead_letter().await;
+            world.form("/ui/dead-letters", &[("all", "yes")]).await;
+            let of_dead_letters = world.rows().await;
             let id = world.job().await;
             world.cancel(id).await;
             world.form("/ui/jobs/act", &[("act", "retry"), ("id", &id.to_string())]).await;
+            world.recorded_like(&of_dead_letters).await;
             "1 jobs".to_owned()
         }
         Action::JobDeleteMany => {
@@ -138,7 +142,7 @@ pub(super) async fn perform(world: &World, action: Action) -> Option<String> {
         }
         Action::TenantChange => {
             let id = world.tenant().await;
-            world.form(&format!("/ui/tenants/{id}"), &[("name", "other")]).await;
+            world.form(&format!("/ui/tenants/{id}"), &[("name", "other"), ("weight", "2")]).await;
             id.to_string()
         }
         Action::TenantDelete => {
@@ -168,12 +172,12 @@ pub(super) async fn perform(world: &World, action: Action) -> Option<String> {
         }
         Action::TriggerUpdate => {
             let id = world.trigger().await.to_string();
-            world.form("/ui/triggers/act", &[("trigger", &id), ("do", "off")]).await;
             let fields = [
                 ("trigger_type", "schedule"),
                 ("label", "other"),
-                ("cron_expr", "0 3 * * *"),
+                ("cron_expr", "0 2 * * *"),
                 ("definition_key", "a"),
+                ("is_enabled", "on"),
             ];
             world.form(&format!("/ui/triggers/{id}"), &fields).await;
             id

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
+use jiff::Timestamp;
 use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
-use windlass::admin::{Action, Actor, Reach};
+use windlass::admin::{Action, Actor, INSTALLATION, Reach};
 use windlass::events::NewEvent;
 use windlass::keeper::{Duty, Keeper, KeeperSettings};
 use windlass::schedule::NewTrigger;
@@ -22,8 +23,60 @@ use crate::support::{Answer, Client, TestServer};
 pub(super) struct Row {
     pub(super) action: String,
     pub(super) target: String,
-    pub(super) before: Option<Value>,
-    pub(super) after: Option<Value>,
+    tenant: Uuid,
+    outcome: String,
+    before: Option<Value>,
+    after: Option<Value>,
+}
+
+impl Row {
+    /// What must be the same for every entry point: the trail that has the row, the outcome, and the state before and after. Ids,
+    /// names and instants differ from object to object, and the caller from entry point to entry point.
+    pub(super) fn comparable(&self) -> Value {
+        let trail = match self.tenant {
+            INSTALLATION => "installation",
+            DEFAULT_TENANT => "the tenant of the call",
+            _ => "another tenant",
+        };
+        let mut all = json!([trail, self.outcome, self.before, self.after]);
+        strip(&mut all);
+        all
+    }
+}
+
+fn strip(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                match name.as_str() {
+                    "created_by" | "updated_by" => *member = json!("caller"),
+                    _ => strip(member),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(strip),
+        Value::String(text) if text.parse::<Timestamp>().is_ok() => *text = "instant".to_owned(),
+        Value::String(text) => {
+            let is_of_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
+            let words = text.split_inclusive(|letter| !is_of_word(letter)).map(|part| {
+                let word = part.trim_end_matches(|letter| !is_of_word(letter));
+                format!("{}{}", without_id(word), &part[word.len()..])
+            });
+            *text = words.collect();
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// A name of [`new_name`] and the id of an object are different each time.
+fn without_id(word: &str) -> &str {
+    let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match word.len() {
+        33 if word.starts_with('n') && is_hex(&word[1..]) => "name",
+        36 if word.parse::<Uuid>().is_ok() => "id",
+        16 if is_hex(word) => "id",
+        _ => word,
+    }
 }
 
 pub(super) struct World {
@@ -36,6 +89,7 @@ pub(super) struct World {
     routes: Vec<Route>,
     mark: Mutex<i64>,
     performed: Mutex<BTreeSet<String>>,
+    commands: Mutex<BTreeSet<String>>,
 }
 
 impl World {
@@ -48,8 +102,8 @@ impl World {
         let browser = server.cookie_browser(cookie.to_str().unwrap());
         let failed = failed_event(&server).await;
         let database = server.queue.client().await;
-        let (mark, performed) = (Mutex::new(0), Mutex::new(BTreeSet::new()));
-        Self { server, browser, failed, database, routes: table(), mark, performed }
+        let (mark, performed, commands) = (Mutex::new(0), Mutex::default(), Mutex::default());
+        Self { server, browser, failed, database, routes: table(), mark, performed, commands }
     }
 
     /// Rows after this mark belong to the action itself.
@@ -61,15 +115,35 @@ impl World {
     /// The rows since the mark.
     pub(super) async fn rows(&self) -> Vec<Row> {
         let mark = *self.mark.lock().unwrap();
-        let query = "select action, target, before, after from windlass.audit where id > $1 order by id";
+        let query = "select action, target, tenant_id, outcome, before, after from windlass.audit where id > $1 order by id";
         let rows = self.database.query(query, &[&mark]).await.unwrap();
         let read = |row: &tokio_postgres::Row| Row {
             action: row.get(0),
             target: row.get(1),
-            before: row.get(2),
-            after: row.get(3),
+            tenant: row.get(2),
+            outcome: row.get(3),
+            before: row.get(4),
+            after: row.get(5),
         };
         rows.iter().map(read).collect()
+    }
+
+    /// Asserts that the last call was recorded like an earlier one of the same action: another way to the same verb.
+    pub(super) async fn recorded_like(&self, earlier: &[Row]) {
+        let ([earlier], [row]) = (earlier, &self.rows().await[..]) else { panic!("not one row each: {earlier:?}") };
+        assert_eq!((&row.action, row.comparable()), (&earlier.action, earlier.comparable()));
+    }
+
+    /// Notes the command that these words run.
+    pub(super) fn note_command(&self, words: &[&str]) {
+        let is_part = |word: &&&str| word.bytes().all(|byte| byte.is_ascii_lowercase());
+        let words: Vec<&str> = words.iter().take(2).take_while(is_part).copied().collect();
+        self.commands.lock().unwrap().insert(words.join(" "));
+    }
+
+    /// The commands that ran.
+    pub(super) fn commands(&self) -> BTreeSet<String> {
+        self.commands.lock().unwrap().clone()
     }
 
     /// The routes that were called, as `METHOD template`.
@@ -146,6 +220,18 @@ impl World {
 
     pub(super) async fn job(&self) -> Uuid {
         self.server.queue.enqueue(&NewJob::new("a")).await.unwrap().id
+    }
+
+    /// Makes the only dead letter.
+    pub(super) async fn dead_letter(&self) {
+        let (_, key) = self.definition().await;
+        self.server.queue.enqueue(&NewJob::new(&key).max_attempts(1)).await.unwrap();
+        let worker = self.server.client(DEFAULT_TENANT, Role::Worker).await;
+        let wanted = json!({"definition_keys": [key], "limit": 1, "wait_seconds": 20});
+        let claimed = worker.post("/api/v1/worker/jobs/claim", &wanted).await.expect(200);
+        let path = format!("/api/v1/worker/jobs/{}/fail", id_of(&claimed["jobs"][0]));
+        let body = json!({"fence": claimed["jobs"][0]["fence"], "error": "e"});
+        worker.post(&path, &body).await.expect(200);
     }
 
     /// A job with its own tag.

@@ -4,13 +4,17 @@ use crate::rule::{Place, Rule};
 use crate::source::{line_at, occurrences, words};
 use crate::tree::{File, Tree};
 
-pub(crate) const RULES: &[&Rule] = &[&TAGS_IN_TEMPLATES, &TEMPLATE_WIDTH, &NO_UNSAFE_FILTER, &ONE_MARKER];
+pub(crate) const RULES: &[&Rule] = 
+    &[&TAGS_IN_TEMPLATES, &TEMPLATE_WIDTH, &NO_LINE_BREAKS, &NO_UNSAFE_FILTER, &ONE_MARKER];
 
 const TEMPLATES: &str = "crates/windlass-server/templates/";
 const MARKER: &str = "crates/windlass-server/src/web/html.rs";
 
 /// The SVG chart renderer: the one place that writes markup in Rust.
 const CHARTS: &str = "crates/windlass-server/src/web/chart";
+
+/// Adds the tenant to every form of a page that is sent: it searches for forms, and a page cannot omit them.
+const STAMP: &str = "crates/windlass-server/src/web/stamp.rs";
 
 const WIDEST: usize = 140;
 
@@ -20,13 +24,14 @@ const ELEMENTS: &str = "a abbr article aside b bdi body br button canvas caption
     line link main meta nav noscript ol option p path pre progress rect script section select small span strong style sub \
     summary sup svg symbol table tbody td template text textarea tfoot th thead time title tr ul use";
 
-/// The first tag in a string: `<` or `</`, the name of an element, and what can only follow it in a tag.
+/// The first tag in a string: `<` or `</`, the name of an element, and what can only follow it in a tag, or nothing.
 fn tag(text: &str) -> Option<&str> {
     occurrences(text, "<").find_map(|at| {
         let rest = text[at + 1..].trim_start_matches('/');
-        let end = rest.find(|letter: char| !letter.is_ascii_lowercase() && !letter.is_ascii_digit())?;
+        let end = rest.find(|letter: char| !letter.is_ascii_lowercase() && !letter.is_ascii_digit());
+        let end = end.unwrap_or(rest.len());
         let is_element = ELEMENTS.split_whitespace().any(|element| element == &rest[..end]);
-        let ends_as_tag = rest[end..].starts_with([' ', '>', '/', '{', '\\', '\n']);
+        let ends_as_tag = rest[end..].is_empty() || rest[end..].starts_with([' ', '>', '/', '{', '\\', '\n']);
         (is_element && ends_as_tag).then_some(&rest[..end])
     })
 }
@@ -37,10 +42,11 @@ fn templates(tree: &Tree) -> impl Iterator<Item = &File> {
 
 const TAGS_IN_TEMPLATES: Rule = Rule {
     name: "HTML is written in templates, not in Rust strings",
-    fix: "move it to crates/windlass-server/templates; only web/chart draws SVG in Rust",
+    fix: "move it to crates/windlass-server/templates; only web/chart draws SVG in Rust, and web/stamp.rs finds forms",
     find: |tree| {
         let sources = tree.rust().filter(|(file, _)| {
-            file.path.contains("/src/") && !file.is_test() && !file.path.starts_with(CHARTS)
+            let may = file.path.starts_with(CHARTS) || file.path == STAMP;
+            file.path.contains("/src/") && !file.is_test() && !may
         });
         sources
             .flat_map(|(file, source)| {
@@ -57,10 +63,12 @@ const TAGS_IN_TEMPLATES: Rule = Rule {
         &[("crates/windlass-server/src/web/list.rs", "fn a() { out.push_str(\"</ul>\"); }\n")],
         &[("crates/windlass-server/src/http/docs.rs", "const A: &str = \"x <td class=\\\"c\\\">\";\n")],
         &[("crates/windlass-server/src/web/a.rs", "fn a() { format!(\"<details{open}>\"); }\n")],
+        &[("crates/windlass-server/src/web/a.rs", "fn a() { html.find(\"<form\"); }\n")],
     ],
     passes: &[
         &[("crates/windlass-server/src/web/chart/bars.rs", "const A: &str = \"<rect width=1/>\";\n")],
-        &[("crates/windlass-server/src/web/a.rs", "/// An `<a>`.\nconst A: &str = \"<id> a<c <form\";\n")],
+        &[("crates/windlass-server/src/web/a.rs", "/// An `<a>`.\nconst A: &str = \"<id> a<c <forms\";\n")],
+        &[("crates/windlass-server/src/web/stamp.rs", "fn a() { html.find(\"<form\"); }\n")],
         &[("crates/windlass-server/tests/it/a.rs", "const A: &str = \"<b>\";\n")],
         &[("crates/windlass-server/src/a.rs", "#[cfg(test)]\nmod tests { const A: &str = \"<b>\"; }\n")],
     ],
@@ -89,6 +97,20 @@ const TEMPLATE_WIDTH: Rule = Rule {
             ".................................................................................................................................................\n",
         )],
     ],
+};
+
+const NO_LINE_BREAKS: Rule = Rule {
+    name: "no template sets space with `<br>`",
+    fix: "give the element a margin: `gap` above it, `lead` below it",
+    find: |tree| {
+        let breaks = |file: &File| -> Vec<Place> {
+            let found = occurrences(&file.text, "<br");
+            found.map(|at| file.place(line_at(&file.text, at), "a line break")).collect()
+        };
+        templates(tree).flat_map(breaks).collect()
+    },
+    caught: &[&[("crates/windlass-server/templates/a.html", "<p>a</p>\n<br>\n")]],
+    passes: &[&[("crates/windlass-server/templates/a.html", "<p class=\"lead\">a</p>\n")]],
 };
 
 const NO_UNSAFE_FILTER: Rule = Rule {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::markdown::{Row, checked_tables};
 use crate::rule::{Place, Rule};
-use crate::source::{Source, occurrences};
+use crate::source::{Source, expand, occurrences};
 use crate::tree::{File, LIBRARY, Tree};
 
 pub(crate) const RULES: &[&Rule] = &[&LISTED, &FEW, &IMPORTS, &ONE_WAY];
@@ -120,6 +120,21 @@ const IMPORTS: Rule = Rule {
             MODEL_RS,
             STORE_RS,
             ("crates/windlass/src/model/job.rs", "use super::super::store::job;\n"),
+        ],
+        &[
+            (MAP, STORE_AND_MODEL),
+            MODEL_RS,
+            STORE_RS,
+            (
+                "crates/windlass/src/model/job.rs",
+                "use super::super::{\n    model::why,\n    store::job,\n};\n",
+            ),
+        ],
+        &[
+            (MAP, STORE_AND_MODEL),
+            MODEL_RS,
+            STORE_RS,
+            ("crates/windlass/src/model/job.rs", "use super::{super::store, why};\n"),
         ],
         &[(MAP, STORE_AND_MODEL), ("crates/windlass/src/model.rs", "use super::store;\n"), STORE_RS],
         // Through the names that the crate exports.
@@ -243,17 +258,14 @@ fn imports(tree: &Tree) -> Vec<Import<'_>> {
     found
 }
 
-/// Every path that starts with as many `super` as lead out of the room.
+/// Every path that starts with as many `super` as lead out of the room, without them.
 fn paths_of_parents(source: &Source, module: &[&str]) -> Vec<(usize, String)> {
     let out = "super::".repeat(module.len());
-    occurrences(&source.code, &out)
-        // A longer sequence of them is found at its start.
+    occurrences(&source.code, "super::")
+        // A sequence of them is found at its start.
         .filter(|offset| !source.code[..*offset].ends_with("super::"))
-        .map(|offset| {
-            let rest = &source.code[offset + out.len()..];
-            let name = rest.chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_').collect();
-            (offset, name)
-        })
+        .flat_map(|offset| expand(&source.code[offset..]).into_iter().map(move |path| (offset, path)))
+        .filter_map(|(offset, path)| Some((offset, path.strip_prefix(&out)?.to_owned())))
         .collect()
 }
 

@@ -41,8 +41,10 @@ const CHECKED: &[&str] = &[
     "routes",
     "stream-events",
     "audit-acts",
-    // By `rooms`, `walk` and `words`.
+    // By `rooms`, `workspace`, `walk` and `words`.
     "rooms",
+    "workspace",
+    "server",
     "walk",
     "rejected-words",
     "rejected-names",
