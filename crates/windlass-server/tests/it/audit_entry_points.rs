@@ -120,7 +120,10 @@ async fn every_entry_point_records_an_action_the_same_way() {
         std::fs::write(&file, &performed_by).unwrap();
     }
     let expected = std::fs::read_to_string(&file).unwrap();
-    assert_eq!(performed_by, expected, "an entry point has another action: WINDLASS_BLESS=1 writes the table again");
+    assert_eq!(
+        performed_by, expected,
+        "an entry point has another action: WINDLASS_BLESS=1 writes the table again"
+    );
 
     let performed = world.performed();
     let missing: Vec<String> = table()
@@ -133,9 +136,14 @@ async fn every_entry_point_records_an_action_the_same_way() {
     assert!(missing.is_empty(), "routes that no action here uses: {missing:#?}");
 
     let all = commands(&tree(), &[]);
-    let leaves = all.iter().filter(|(_, command)| !command.has_subcommands()).map(|(words, _)| words.join(" "));
+    let leaves =
+        all.iter().filter(|(_, command)| !command.has_subcommands()).map(|(words, _)| words.join(" "));
     let unknown: BTreeSet<String> = leaves.filter(|words| !NOT_ACTIONS.contains(&words.as_str())).collect();
-    assert_eq!(world.commands(), unknown, "the commands that change something are those that an action here uses");
+    assert_eq!(
+        world.commands(),
+        unknown,
+        "the commands that change something are those that an action here uses"
+    );
 }
 
 /// Functions that a caller's transaction may use without a row: they only read, or store the response of a request.

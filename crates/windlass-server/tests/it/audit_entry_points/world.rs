@@ -130,7 +130,9 @@ impl World {
 
     /// Asserts that the last call was recorded like an earlier one of the same action: another way to the same verb.
     pub(super) async fn recorded_like(&self, earlier: &[Row]) {
-        let ([earlier], [row]) = (earlier, &self.rows().await[..]) else { panic!("not one row each: {earlier:?}") };
+        let ([earlier], [row]) = (earlier, &self.rows().await[..]) else {
+            panic!("not one row each: {earlier:?}")
+        };
         assert_eq!((&row.action, row.comparable()), (&earlier.action, earlier.comparable()));
     }
 

@@ -4,7 +4,7 @@ use crate::rule::{Place, Rule};
 use crate::source::{line_at, occurrences, words};
 use crate::tree::{File, Tree};
 
-pub(crate) const RULES: &[&Rule] = 
+pub(crate) const RULES: &[&Rule] =
     &[&TAGS_IN_TEMPLATES, &TEMPLATE_WIDTH, &NO_LINE_BREAKS, &NO_UNSAFE_FILTER, &ONE_MARKER];
 
 const TEMPLATES: &str = "crates/windlass-server/templates/";
