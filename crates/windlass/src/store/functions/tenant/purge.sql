@@ -132,14 +132,23 @@ declare
   has_gone boolean := false;
 begin
   foreach of_table in array array['event_pending', 'event_dispatch', 'event', 'fire', 'job_triggers', 'dedupe', 'idempotency',
-      'request_keys', 'ordering', 'dependency', 'unblock_due', 'tally', 'activity', 'pull_lease', 'progress',
-      'job_log', 'expiry', 'purge_wait', 'prune_passed', 'cancel_request'] loop
+      'request_keys', 'ordering', 'dependency', 'unblock_due', 'tally', 'activity', 'pull_lease', 'expiry', 'purge_wait', 'prune_passed',
+      'cancel_request'] loop
     execute format('delete from windlass.%I r
                      where r.ctid = any (array(select o.ctid from windlass.%1$I o where o.tenant_id = $1 limit $2))', of_table)
       using tenant, most;
     get diagnostics gone = row_count;
     has_gone := has_gone or gone > 0;
   end loop;
+  -- By the job: these are partitioned, and a ctid is unique only within a partition.
+  foreach of_table in array array['progress', 'job_log'] loop
+    execute format('delete from windlass.%I r where r.tenant_id = $1
+                       and r.job_id = any (array(select o.job_id from windlass.%1$I o where o.tenant_id = $1 limit $2))', of_table)
+      using tenant, most;
+    get diagnostics gone = row_count;
+    has_gone := has_gone or gone > 0;
+  end loop;
+  has_gone := windlass.forget_retiring(tenant, most) or has_gone;
   delete from windlass.job_workers w where w.id = any (array( -- two reads: there is an index of each
     (select o.id from windlass.job_workers o where right(o.worker_id, 36) = tenant::text and o.stopped_at is null limit most)
     union all
@@ -158,6 +167,7 @@ begin
   delete from windlass.retention r where r.tenant_id = tenant;
   delete from windlass.prune_again a where a.tenant_id = tenant;
   delete from windlass.keeper_mark m where m.duty like 'prune % ' || tenant;
+  update windlass.leftover_mark m set at_tenant = '00000000-0000-0000-0000-000000000000', at_key = '' where m.at_tenant = tenant;
   delete from windlass.trouble t where t.tenant_id = tenant;
   delete from windlass.password_resets p where p.by_tenant = tenant;
   update windlass.sessions s set chosen_tenant = null where s.chosen_tenant = tenant;
