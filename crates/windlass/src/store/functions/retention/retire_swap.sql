@@ -1,6 +1,6 @@
 -- The steps after the copy: catches up, waits until the transactions that were open when the copy ended have ended (for a
 -- minute at most), and exchanges the tables. Cancels if a rule has changed since the decision, or if the database is a
--- restored copy: transaction ids start again there, so new dependencies cannot be told from old ones.
+-- restored copy: transaction ids start again there, so new dependencies cannot be distinguished from old ones.
 -- Lock order: the gate `retire holds`, so that no legal hold is placed meanwhile; the gate `prune`; the parents, the default partitions and
 -- the old partitions, ACCESS EXCLUSIVE, all within 100 ms or not at all. Under these locks nothing is read that grows with
 -- the partition, and at most 1000 changes are repeated.
