@@ -85,6 +85,8 @@ begin
     elsif not exists (select from pg_snapshot_xip(now_running) x (id) where x.id < was.barrier) then
       perform from windlass.tenants t where t.id = tenant for update;
       done := not windlass.purge_other_rows(tenant, most);
+      -- Not in the transaction that marked the tenant, which may stay open: it would lock the gate of all replacements.
+      done := not windlass.forget_retiring(tenant, most) and done;
       if done then
         perform windlass.purge_last_rows(tenant);
       end if;
@@ -148,7 +150,6 @@ begin
     get diagnostics gone = row_count;
     has_gone := has_gone or gone > 0;
   end loop;
-  has_gone := windlass.forget_retiring(tenant, most) or has_gone;
   delete from windlass.job_workers w where w.id = any (array( -- two reads: there is an index of each
     (select o.id from windlass.job_workers o where right(o.worker_id, 36) = tenant::text and o.stopped_at is null limit most)
     union all

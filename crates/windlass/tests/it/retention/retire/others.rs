@@ -36,6 +36,33 @@ async fn a_tenant_that_is_deleted_during_a_replacement_leaves_nothing() {
     }
 }
 
+/// It may stay open for long, and the partition has jobs of other tenants.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_transaction_that_deletes_a_tenant_does_not_stop_a_replacement() {
+    let (queue, hand) = aged().await;
+    let acme = queue.tenant("acme").await;
+    end_old(&hand, &format!(", tenant_id => '{acme}'"), Some(ending::failed())).await;
+    let other = end_old(&hand, "", None).await;
+    assert_eq!(step(&hand.client).await, "begun");
+    let mut leaving = queue.client().await;
+    let tx = leaving.transaction().await.unwrap();
+    let delete = "select done from windlass.purge_tenant($1, 100)";
+    while !tx.query_one(delete, &[&acme]).await.unwrap().get::<_, bool>(0) {}
+    assert_eq!(step(&hand.client).await, "copied");
+    tx.commit().await.unwrap();
+
+    let keeper = keeper(&queue);
+    eventually("the tenant is deleted", async || {
+        keeper.run_once(Duty::PurgeTenants).await.unwrap();
+        !everything_unaudited(&hand.client).await.contains(&acme.to_string())
+    })
+    .await;
+    until_step(&hand.client, "dropped").await;
+    assert!(!everything_unaudited(&hand.client).await.contains(&acme.to_string()));
+    assert_eq!(status(&hand.client, other).await, "missing");
+    assert_is_over(&hand.client).await;
+}
+
 /// Transaction ids start again in another cluster, so a new dependency would not be found by its id.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replacement_in_a_restored_copy_starts_again() {
