@@ -86,12 +86,13 @@ create table windlass.partition_look (
 ) with (fillfactor = 50);
 
 -- How many jobs had been enqueued at an instant, and how many per second before it: the width of new partitions depends
--- on it.
+-- on it. busy_at: when a lock on the partitioned tables was last not available (see was_busy).
 create table windlass.partition_rate (
   is_only boolean primary key default true,
   at timestamptz not null default clock_timestamp(),
   jobs numeric not null default 0,
   per_second double precision not null default 0,
+  busy_at timestamptz,
   constraint partition_rate_is_one_row check (is_only)
 ) with (fillfactor = 20);
 insert into windlass.partition_rate default values;

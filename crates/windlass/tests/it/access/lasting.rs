@@ -109,6 +109,9 @@ async fn a_partition_that_is_in_use_is_dropped_in_a_later_round() {
         "the other one is dropped, and nothing is tried again soon"
     );
     reader.batch_execute("rollback").await.unwrap();
+    assert_eq!(keeper.run_once(Duty::Partition).await.unwrap().moved, 0, "not again within ten minutes");
+    let later = "update windlass.partition_rate set busy_at = busy_at - interval '11 minutes'";
+    admin.batch_execute(later).await.unwrap();
     assert_eq!(keeper.run_once(Duty::Partition).await.unwrap().moved, 1);
     assert_eq!(count(&admin, "select count(to_regclass('windlass.job_20200113'))").await, 0);
 }

@@ -89,7 +89,7 @@ async fn enqueues_while_a_partition_is_divided_neither_fail_nor_lose_a_job() {
             ids.len()
         });
     }
-    let busy = "update windlass.partition_rate set at = clock_timestamp(), jobs = 0, per_second = 20000";
+    let busy = "update windlass.partition_rate set at = clock_timestamp(), jobs = 0, per_second = 20000, busy_at = null";
     client.batch_execute(busy).await.unwrap();
     let mut rounds = 0;
     loop {

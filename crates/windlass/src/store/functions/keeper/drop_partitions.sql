@@ -1,8 +1,8 @@
 -- Drops the empty partitions of past ranges, those of all tables together. Returns how many ranges.
 -- Lock order: the parents, then the partitions, which are then checked again, because a job may have committed into one. All
 -- readers and writers of the tables queue behind the first lock while it waits, so a round ends at the first lock that is
--- not available, and the next try is a usual interval later: an open transaction would otherwise stop all tenants again
--- and again.
+-- not available, and the next try is ten minutes later (see was_busy): an open transaction would otherwise stop all tenants
+-- again and again.
 -- Trap: every login that can use the schema can create a view on a partition that it may not read, and then the partition
 -- cannot be dropped. That range is left, `troubles` names the view, and the other partitions are dropped.
 create or replace function windlass.drop_old_partitions() returns integer
@@ -15,6 +15,9 @@ declare
   reason text;
   blocked_by text;
 begin
+  if windlass.was_busy(interval '10 minutes') then
+    return 0;
+  end if;
   for past in
     select b.low, b.high, array_agg(b.name) as parts from windlass.partitions() b
      where b.high < windlass.uuid7_floor(now() - interval '1 hour') -- clocks differ
@@ -34,6 +37,7 @@ begin
       end if;
     exception
       when lock_not_available then
+        perform windlass.note_busy();
         return dropped;
       when others then
         get stacked diagnostics reason = message_text, blocked_by = pg_exception_detail;

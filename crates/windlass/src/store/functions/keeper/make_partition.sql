@@ -1,6 +1,6 @@
 -- One step towards the partition of a day. Returns `there`, `made`, `moved` (made, with rows of the default partition),
--- `step` (call again in another transaction), `busy` (a lock was not available) or `left` (the day's jobs stay in the
--- default partition, and `troubles` has the reason).
+-- `step` (call again in another transaction), `busy` (a lock was not available, now or a moment ago) or `left` (the day's
+-- jobs stay in the default partition, and `troubles` has the reason).
 --
 -- Trap: attaching a partition scans the default partition under an exclusive lock, to prove that none of its rows
 -- belongs to the new one. Ids chosen by callers accumulate there, so above a small size the proof comes first: a
@@ -39,6 +39,10 @@ begin
   part := parent || '_' || to_char(day, 'YYYYMMDD');
   if low >= high or to_regclass(format('windlass.%I', part)) is not null and windlass.uuid7_instant(low) = day::timestamptz then
     return 'there'; -- other partitions cover the whole day, or a table has its name
+  end if;
+  if windlass.was_busy(case when windlass.uuid7_instant(low) <= clock_timestamp() + interval '1 hour'
+                            then interval '0.9 s' else interval '10 minutes' end) then
+    return 'busy';
   end if;
   part := windlass.partition_name(parent, low);
   select c.convalidated into is_checked from pg_constraint c
@@ -97,6 +101,7 @@ begin
   return case when moved > 0 then 'moved' else 'made' end;
 exception
   when lock_not_available then
+    perform windlass.note_busy();
     return 'busy';
   when check_violation then
     -- A job of that day was enqueued a moment ago. The constraint must not keep further ones out.
@@ -105,4 +110,19 @@ exception
     end if;
     return 'busy';
 end
+$$;
+
+-- Whether a lock on partitioned tables was not available within this time. Whoever reads or writes a job queues behind each
+-- try, and every worker process may have a keeper: so all keepers together try a partition that is needed within an hour once
+-- a second, narrower ones every ten seconds, and everything else every ten minutes.
+create or replace function windlass.was_busy(within interval) returns boolean
+language sql stable
+as $$
+  select coalesce((select r.busy_at > clock_timestamp() - within from windlass.partition_rate r), false)
+$$;
+
+create or replace function windlass.note_busy() returns void
+language sql
+as $$
+  update windlass.partition_rate r set busy_at = clock_timestamp()
 $$;

@@ -84,7 +84,7 @@ declare
   ends timestamptz[];
   range record;
 begin
-  if width >= interval '1 day' then
+  if width >= interval '1 day' or windlass.was_busy(interval '10 s') then
     return 'none';
   end if;
   -- Not before half of the last ones are used, so that parents are locked less often.
@@ -145,7 +145,11 @@ begin
     end loop;
   end loop;
   return 'made';
-exception when lock_not_available or check_violation then
-  return 'busy'; -- a check that fails: a clock is ahead
+exception
+  when lock_not_available then
+    perform windlass.note_busy();
+    return 'busy';
+  when check_violation then
+    return 'busy'; -- a clock is ahead
 end
 $$;

@@ -32,7 +32,7 @@ begin
     for day in select date_trunc('day', now() at time zone 'UTC') + d * interval '1 day' from generate_series(0, days_ahead) d loop
       answer := windlass.make_partition(parent, day::date);
       made := made + (answer in ('made', 'moved'))::integer;
-      -- A lock for a day that is not near can wait for the next round: whoever reads queues behind each try.
+      -- A lock for a day that is not near can wait: whoever reads queues behind each try (see was_busy).
       is_unfinished := answer in ('step', 'moved') or answer = 'busy' and day <= now() at time zone 'UTC' + interval '1 hour';
       if answer in ('step', 'moved', 'busy') then
         return; -- its lock must not be held during the next step
