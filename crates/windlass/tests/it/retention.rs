@@ -3,6 +3,7 @@
 mod again;
 mod beside;
 mod changed;
+mod due;
 mod holding;
 mod progress;
 pub(crate) mod retire;
