@@ -191,7 +191,7 @@ async fn the_page_shows_each_rule_with_its_progress_and_what_holds_jobs_back() {
     let day = std::time::Duration::from_secs(86_400);
     let tenant = server.queue.tenant("mine").await;
     let viewer = server.client(tenant, Role::Viewer).await;
-    let page = async || viewer.get("/ui/retention").await.expect_text(200);
+    let page = async || viewer.get("/ui/retention").await.expect_text(200).to_owned();
     assert!(page().await.contains("No rules"));
 
     server.queue.define(&Definition::new("a").retention(State::Canceled, day)).await.unwrap();

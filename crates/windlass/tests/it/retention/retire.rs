@@ -11,9 +11,10 @@ use std::time::Duration;
 use jiff::{Timestamp, ToSpan};
 use serde_json::{Value, json};
 use tokio_postgres::Client;
+use tokio_util::sync::CancellationToken;
 use uuid::{NoContext, Uuid};
 use windlass::job::State;
-use windlass::keeper::Duty;
+use windlass::keeper::{Duty, Keeper, KeeperSettings};
 use windlass::retention::HoldOn;
 use windlass::{DEFAULT_TENANT, Definition};
 use windlass_testing::{TestQueue, eventually};
@@ -260,6 +261,21 @@ async fn a_partition_without_jobs_that_stay_is_only_dropped() {
     // An application may still choose such an id.
     let late = enqueue_old(&hand, "").await;
     assert_eq!(status(&hand.client, late).await, "queued");
+}
+
+/// `run_once` does not take the lead, without which a running keeper does nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_running_keeper_replaces_partitions() {
+    let (queue, hand) = aged().await;
+    end_old(&hand, "", None).await;
+    let day = Duration::from_secs(86_400);
+    // Nothing else deletes the job.
+    let settings = KeeperSettings::default().retire(Duration::from_millis(10)).prune(day);
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(Keeper::new(queue.queue().clone(), settings).run(stop.clone()));
+    eventually("it is replaced", async || parts(&hand.client).await.is_empty()).await;
+    stop.cancel();
+    running.await.unwrap();
 }
 
 /// Ids that are not of version 7 are in the default partition, or among those of the time that they look like.
