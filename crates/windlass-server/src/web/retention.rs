@@ -40,7 +40,7 @@ struct WaitRow {
     since: When,
 }
 
-/// A keeper checks every rule within minutes. `windlass doctor` warns later, when it falls behind for good.
+/// A keeper checks every rule within minutes. `windlass doctor` warns later.
 const BEHIND_SECONDS: i64 = 3600;
 
 /// `GET /ui/retention`
