@@ -3,13 +3,15 @@
 set local role windlass_owner;
 
 -- The range of ids whose partitions are being replaced; at most one.
---   step        `begun` (new tables exist and changes are noted), `copied` (the new tables contain what stays), `swapped` (the
---               old tables are detached and can be dropped), `canceled` (the new tables can be dropped)
+--   step        `begun` (new tables exist and changes are noted; jobs are decided about and copied), `copied` (the new tables
+--               contain what stays), `swapped` (the old tables are detached and can be dropped), `canceled` (the new tables
+--               can be dropped)
 --   old, new    the names of the tables
---   rules       a digest of the rules that were applied
---   waits_for   the transactions that were open when the copy was committed, until wait_until
---   known_xid   all dependencies of earlier transactions have been considered
---   home        where known_xid is valid (see windlass.home)
+--   rules       a digest of the definitions' rules
+--   done_to     the tenant and the id of the last job that was decided about; jobs are read in this order
+--   waits_for   the transactions that were open when all was copied, until wait_until
+--   known       the dependencies that this snapshot sees have been considered
+--   home        where `known` is valid (see windlass.home)
 --   problem     why the last attempt at a step failed
 create table windlass.retiring (
   is_only boolean primary key default true,
@@ -20,9 +22,10 @@ create table windlass.retiring (
   new text[] not null,
   rules text not null,
   began_at timestamptz not null default clock_timestamp(),
+  done_to uuid[] not null,
   waits_for text[],
   wait_until timestamptz,
-  known_xid xid8,
+  known pg_snapshot not null default pg_current_snapshot(),
   home text,
   tries integer not null default 0,
   problem text,
@@ -30,16 +33,16 @@ create table windlass.retiring (
   constraint retiring_step_known check (step in ('begun', 'copied', 'swapped', 'canceled'))
 ) with (fillfactor = 20);
 
--- Jobs of that range that changed since the copy started, in order; a trigger of the old partitions writes them. lane
--- and status: those of the final row of history that was updated or deleted. is_new: the body was inserted.
+-- Jobs of that range that changed, in order; a trigger of the old partitions writes them. lane and status: those of the
+-- final row of history that was updated or deleted. is_new: the body was inserted.
 create table windlass.retiring_change (
   tenant_id uuid not null,
-  seq bigint generated always as identity,
   job_id uuid not null,
+  seq bigint generated always as identity,
   lane integer,
   status smallint,
   is_new boolean not null,
-  primary key (tenant_id, seq)
+  primary key (tenant_id, job_id, seq)
 );
 
 -- How many jobs are deleted by the swap.
@@ -51,37 +54,32 @@ create table windlass.retiring_gone (
   primary key (tenant_id, lane, status)
 );
 
--- The legal holds that were considered.
-create table windlass.retiring_hold (
-  tenant_id uuid not null,
-  id uuid not null,
-  primary key (tenant_id, id)
+-- The tenants with rules or legal holds, and a digest of those that were considered. at_id: all jobs of the tenant after this
+-- one are decided about again, because a rule or a hold changed meanwhile.
+create table windlass.retiring_tenant (
+  tenant_id uuid primary key,
+  digest text not null,
+  at_id uuid
 );
 
--- Jobs that stay although the copy left them out, within one transaction.
+-- Jobs that stay and are to be copied, or copied again.
 create table windlass.retiring_back (
   tenant_id uuid not null,
   job_id uuid not null,
   primary key (tenant_id, job_id)
 );
 
--- How long jobs are kept, by lane and status; null means forever. Filled from the rules when partitions are looked at: its
--- key lets the planner hash this table and not history.
-create table windlass.retiring_keep (
-  tenant_id uuid not null,
-  lane integer not null,
-  status smallint not null,
-  keep interval,
-  has_clean_up boolean not null,
-  primary key (tenant_id, lane, status)
-);
-
--- What retention last found in a partition: its jobs (estimated), and those past their period (counted up to a limit).
+-- What retention last found in a large partition: its jobs and those past their period (both estimated), and how often its
+-- replacement failed. is_pruned: its jobs are deleted one by one, by their rules and, because rules have passed over them,
+-- by one pass through the partition: pruned_to is the tenant and the id that it has reached, null after the last.
 create table windlass.partition_look (
   low uuid primary key,
   high uuid not null,
   jobs bigint not null,
   due bigint not null,
+  is_pruned boolean not null,
+  pruned_to uuid[],
+  tries integer not null default 0,
   looked_at timestamptz not null default clock_timestamp()
 ) with (fillfactor = 50);
 

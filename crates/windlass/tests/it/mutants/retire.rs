@@ -10,6 +10,7 @@ use windlass_testing::{TestQueue, eventually};
 
 use super::{Reported, catches, holds, mutate};
 use crate::retention::DAY;
+use crate::retention::retire::pages::SMALL_PAGES;
 use crate::retention::retire::{BLOCK, age, end_old, old_id, prepare, step, until_step};
 use crate::support::{Hand, count, ending, status};
 
@@ -43,9 +44,9 @@ async fn a_job_that_another_waits_for(queue: &TestQueue, hand: &Hand) -> Reporte
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_without_needed_jobs_is_detected() {
-    let guard = "union select n.tenant_id, n.job_id from windlass.retire_needed(low, high, '0') n";
+    let guard = "where d.tenant_id = g.tenant_id and d.needs_job_id = g.job_id";
     let expected = "a job that another waits for is deleted";
-    catches("retire_protected", guard, "", expected, a_job_that_another_waits_for).await;
+    catches("retire_protected", guard, "where false", expected, a_job_that_another_waits_for).await;
 }
 
 async fn a_job_that_another_starts_to_wait_for(queue: &TestQueue, hand: &Hand) -> Reported {
@@ -57,7 +58,8 @@ async fn a_job_that_another_starts_to_wait_for(queue: &TestQueue, hand: &Hand) -
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_exchange_that_does_not_read_new_dependencies_is_detected() {
-    let (guard, instead) = ("retire_needed(%1$L, %2$L, %3$L)", "retire_needed(%1$L, %1$L, %3$L)");
+    let (guard, instead) =
+        ("retire_needed(of_range.low, of_range.high", "retire_needed(of_range.low, of_range.low");
     let expected = "a job that another waits for is deleted";
     catches("retire_catch_up", guard, instead, expected, a_job_that_another_starts_to_wait_for).await;
 }
@@ -70,8 +72,9 @@ async fn a_job_under_hold(queue: &TestQueue, hand: &Hand) -> Reported {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_without_held_jobs_is_detected() {
-    let guard = "union select h.tenant_id, h.job_id from windlass.retire_held(low, high, false) h";
-    catches("retire_protected", guard, "", "a job under hold is deleted", a_job_under_hold).await;
+    let guard = "cross join lateral unnest(windlass.held_jobs(g.tenant_id, g.jobs)) h (job_id)";
+    let instead = "cross join lateral unnest(array[]::uuid[]) h (job_id)";
+    catches("retire_protected", guard, instead, "a job under hold is deleted", a_job_under_hold).await;
 }
 
 async fn a_job_whose_hold_is_placed_after_the_copy(queue: &TestQueue, hand: &Hand) -> Reported {
@@ -83,9 +86,10 @@ async fn a_job_whose_hold_is_placed_after_the_copy(queue: &TestQueue, hand: &Han
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_exchange_that_does_not_read_new_holds_is_detected() {
-    let (guard, instead) = ("retire_held(%1$L, %2$L, true)", "retire_held(%1$L, %1$L, true)");
+    let guard = "select h.tenant_id, 'hold ' || h.id as of_tenant from windlass.legal_hold h";
+    let instead = "select h.tenant_id, 'hold' as of_tenant from windlass.legal_hold h where false";
     let expected = "a job under hold is deleted";
-    catches("retire_catch_up", guard, instead, expected, a_job_whose_hold_is_placed_after_the_copy).await;
+    catches("tenant_digests", guard, instead, expected, a_job_whose_hold_is_placed_after_the_copy).await;
 }
 
 async fn a_hold_that_is_being_placed(queue: &TestQueue, hand: &Hand) -> Reported {
@@ -126,9 +130,9 @@ async fn a_job_whose_artifact_is_to_be_removed(queue: &TestQueue, hand: &Hand) -
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_without_jobs_with_artifacts_is_detected() {
-    let guard = "or h.artifact is not null and k.has_clean_up)";
+    let (guard, instead) = ("where not d.cleans_up", "");
     let expected = "a job is deleted before its artifact";
-    catches("retire_copy", guard, ")", expected, a_job_whose_artifact_is_to_be_removed).await;
+    catches("retire_goes", guard, instead, expected, a_job_whose_artifact_is_to_be_removed).await;
 }
 
 async fn a_job_whose_artifact_is_being_removed(queue: &TestQueue, hand: &Hand) -> Reported {
@@ -140,9 +144,9 @@ async fn a_job_whose_artifact_is_being_removed(queue: &TestQueue, hand: &Hand) -
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_without_jobs_that_wait_for_their_clean_up_is_detected() {
-    let guard = "union select w.tenant_id, w.job_id from windlass.purge_wait w where w.job_id >= low and w.job_id < high";
+    let guard = "where w.tenant_id = g.tenant_id and w.job_id = g.job_id";
     let expected = "a job is deleted while its artifact is being removed";
-    catches("retire_protected", guard, "", expected, a_job_whose_artifact_is_being_removed).await;
+    catches("retire_protected", guard, "where false", expected, a_job_whose_artifact_is_being_removed).await;
 }
 
 async fn a_job_that_is_retried_after_the_copy(queue: &TestQueue, hand: &Hand) -> Reported {
@@ -166,7 +170,7 @@ async fn changes_that_are_not_noted_are_detected() {
 async fn changes_that_are_not_counted_are_detected() {
     let (guard, instead) = ("set jobs = g.jobs - c.jobs", "set jobs = g.jobs");
     let expected = "the counters differ from the rows";
-    catches("retire_catch_up", guard, instead, expected, a_job_that_is_retried_after_the_copy).await;
+    catches("retire_apply_notes", guard, instead, expected, a_job_that_is_retried_after_the_copy).await;
 }
 
 async fn a_rule_that_becomes_longer(queue: &TestQueue, hand: &Hand) -> Reported {
@@ -180,9 +184,54 @@ async fn a_rule_that_becomes_longer(queue: &TestQueue, hand: &Hand) -> Reported 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_exchange_that_does_not_compare_the_rules_is_detected() {
-    let (guard, instead) = ("of_range.rules <> windlass.rules_digest()", "false");
+    let (guard, instead) = ("now_at.rules <> windlass.rules_digest()", "false");
     let expected = "a job is deleted by a rule that no longer exists";
-    catches("retire_swap", guard, instead, expected, a_rule_that_becomes_longer).await;
+    catches("reason_to_cancel", guard, instead, expected, a_rule_that_becomes_longer).await;
+}
+
+async fn a_rule_of_the_tenant_that_becomes_longer(queue: &TestQueue, hand: &Hand) -> Reported {
+    let id = two_old(queue, hand).await;
+    let acme = queue.tenant("acme").await;
+    queue.set_retention(acme, None, State::Succeeded, Some(DAY), "tester").await.unwrap();
+    let other = end_old(hand, &format!(", tenant_id => '{acme}'"), None).await;
+    until_step(&hand.client, "caught up").await;
+    queue.set_retention(acme, None, State::Succeeded, None, "tester").await.unwrap();
+    until_step(&hand.client, "dropped").await;
+    holds(status(&hand.client, id).await == "missing", "a tenant's rule keeps jobs of others")?;
+    holds(
+        status(&hand.client, other).await != "missing",
+        "a job that is kept by its tenant's rule is deleted",
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_exchange_that_does_not_look_at_changed_rules_of_tenants_is_detected() {
+    let (guard, instead) = ("format('%s %s %s', r.definition_key, r.status, r.keep_seconds)", "'rule'");
+    let expected = "a job that is kept by its tenant's rule is deleted";
+    catches("tenant_digests", guard, instead, expected, a_rule_of_the_tenant_that_becomes_longer).await;
+}
+
+async fn a_job_that_changes_before_its_page(queue: &TestQueue, hand: &Hand) -> Reported {
+    two_old(queue, hand).await;
+    let failed = end_old(hand, "", Some(ending::failed())).await;
+    hand.client.batch_execute(SMALL_PAGES).await.unwrap();
+    step(&hand.client).await;
+    hand.retry(failed).await;
+    let fence = hand.claim_one().await;
+    hand.settle(&fence, None).await;
+    age(&hand.client, failed).await;
+    until_step(&hand.client, "dropped").await;
+    let left = "select count(*) from windlass.history where job_status is not null";
+    let counted = "select sum(succeeded + failed)::bigint from windlass.job_counts";
+    let found = (count(&hand.client, left).await, count(&hand.client, counted).await);
+    holds(found.0 == found.1, "the counters differ from the rows")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_that_does_not_delete_the_notes_before_it_is_detected() {
+    let (guard, instead) = ("(c.tenant_id, c.job_id) <= (%5$L, %6$L))", "false)");
+    let expected = "the counters differ from the rows";
+    catches("retire_decide", guard, instead, expected, a_job_that_changes_before_its_page).await;
 }
 
 async fn a_tenant_that_keeps_its_jobs_forever(queue: &TestQueue, hand: &Hand) -> Reported {
@@ -195,9 +244,9 @@ async fn a_tenant_that_keeps_its_jobs_forever(queue: &TestQueue, hand: &Hand) ->
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rule_of_the_definition_before_that_of_the_tenant_is_detected() {
-    let (guard, instead) = ("when o.is_set then", "when o.keep_seconds is not null then");
+    let (guard, instead) = ("case when found then", "case when own is not null then");
     let expected = "a job that is kept forever is deleted";
-    catches("fill_keep", guard, instead, expected, a_tenant_that_keeps_its_jobs_forever).await;
+    catches("keep_of", guard, instead, expected, a_tenant_that_keeps_its_jobs_forever).await;
 }
 
 async fn a_body_without_a_state(queue: &TestQueue, hand: &Hand) -> Reported {
@@ -212,9 +261,13 @@ async fn a_body_without_a_state(queue: &TestQueue, hand: &Hand) -> Reported {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_copy_that_does_not_compare_the_counts_is_detected() {
-    let (guard, expected) = ("had <> kept + going", "a job whose state is unknown is deleted");
-    catches("retire_copy", guard, "false", expected, a_body_without_a_state).await;
+async fn a_copy_without_jobs_of_unknown_state_is_detected() {
+    let guard = "and not exists (select from goes g where g.tenant_id = b.tenant_id and g.job_id = b.id)";
+    let instead =
+        "and exists (select from windlass.history h where h.tenant_id = b.tenant_id and h.job_id = b.id)
+        and not exists (select from goes g where g.tenant_id = b.tenant_id and g.job_id = b.id)";
+    let expected = "a job whose state is unknown is deleted";
+    catches("retire_decide", guard, instead, expected, a_body_without_a_state).await;
 }
 
 async fn a_reader_with_a_snapshot_from_before_the_copy(queue: &TestQueue, hand: &Hand) -> Reported {

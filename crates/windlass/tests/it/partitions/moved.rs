@@ -128,6 +128,9 @@ async fn too_many_jobs_of_a_day_ahead_stay_and_are_reported_until_few_are_left()
     let purge =
         "select windlass.purge($1, array(select id from windlass.job where tenant_id = $1 limit 100))";
     client.query(purge, &[&tenant]).await.unwrap();
+    assert_eq!(maintain(&client, 4).await, 0, "the default partition is not read again within the hour");
+    let later = "update windlass.trouble set seen_at = seen_at - interval '2 hours'";
+    client.execute(later, &[]).await.unwrap();
     assert_eq!(maintain(&client, 4).await, 1);
     assert_eq!(client.query(troubles, &[]).await.unwrap().len(), 0);
     assert_eq!(count(&client, "select count(*) from windlass.job_default").await, 0);

@@ -48,6 +48,19 @@ async fn the_width_follows_from_the_rate_and_the_shortest_rule() {
     }
 }
 
+/// Every partition costs planning time, of all tenants.
+#[tokio::test]
+async fn a_rule_of_one_tenant_does_not_narrow_the_partitions_of_all() {
+    let queue = TestQueue::create().await;
+    queue.define(&Definition::new("a")).await.unwrap();
+    let client = queue.client().await;
+    let acme = queue.tenant("acme").await;
+    let none = Some(Duration::ZERO);
+    queue.set_retention(acme, None, State::Succeeded, none, "tester").await.unwrap();
+    let found = width(&client, 20_000.0, Duration::from_secs(30 * 86_400)).await;
+    assert!((found - 21_600.0).abs() < 0.1, "{found} s");
+}
+
 /// The jobs that were enqueued since the last measurement.
 #[tokio::test]
 async fn the_rate_is_measured_and_decreases_slowly() {

@@ -7,7 +7,8 @@ use windlass::setup::{Severity, examine};
 use windlass::{DEFAULT_TENANT, Definition};
 use windlass_testing::{TestQueue, settings};
 
-use super::{DAY, ended, prune, retire};
+use super::{DAY, ended, progress, prune, retire};
+use crate::plans::watch::Watch;
 use crate::support::Hand;
 
 /// How many jobs are due by the rule for jobs of `held` that succeeded, what holds them back, and how far it is behind.
@@ -63,6 +64,26 @@ async fn progress_shows_a_replacement_and_only_to_operators_its_problem() {
     assert!(jobs == 1 && reasons[0].ends_with("is being replaced: of another"), "{reasons:?}");
     let (jobs, reasons, _) = due(&queue, Reach::Tenant(DEFAULT_TENANT)).await;
     assert!(jobs == 1 && reasons[0].ends_with("is being replaced"), "{reasons:?}");
+}
+
+/// The page and the doctor read it, and so can every tenant.
+#[tokio::test(flavor = "multi_thread")]
+async fn progress_reads_a_bounded_part_of_the_history() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    queue.define(&Definition::new("held").retention(State::Succeeded, DAY)).await.unwrap();
+    progress::fill(&hand, "held", 40_000).await;
+    let many = "insert into windlass.retention (tenant_id, definition_key, status, keep_seconds)
+        select gen_random_uuid(), 'held', 'succeeded', 3600 from generate_series(1, 2000); analyze windlass.retention";
+    hand.client.batch_execute(many).await.unwrap();
+    let mut watch = Watch::open(queue.url()).await;
+    let query = "select due, is_due_partial, behind_seconds from windlass.retention_progress() where tenant_id is null and status = 'succeeded'";
+    let row = watch.client.query_one(query, &[]).await.unwrap();
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, bool>(1)), (10_000, true));
+    assert!(row.get::<_, i64>(2) > 170_000);
+    let plans = watch.plans().await;
+    let read = plans.iter().map(progress::rows_of_history).max().unwrap();
+    assert!((10_000..11_000).contains(&read), "{read} rows were read");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,7 +4,9 @@ mod blocks;
 mod interrupted;
 mod meanwhile;
 mod others;
+pub(crate) mod pages;
 mod readers;
+mod stuck;
 
 use std::time::Duration;
 
@@ -56,9 +58,13 @@ pub(crate) async fn prepare(queue: &TestQueue, hand: &Hand) {
 }
 
 async fn age_partitions(client: &Client) {
+    make_partitions(client, DAYS_AGO).await;
+}
+
+async fn make_partitions(client: &Client, days_ago: i64) {
     let make = format!(
         "set role windlass_owner;
-         select windlass.make_partition(p, (now() at time zone 'UTC')::date - {DAYS_AGO}) from unnest(windlass.partitioned()) p;
+         select windlass.make_partition(p, (now() at time zone 'UTC')::date - {days_ago}) from unnest(windlass.partitioned()) p;
          reset role"
     );
     client.batch_execute(&make).await.unwrap();
@@ -66,7 +72,11 @@ async fn age_partitions(client: &Client) {
 
 /// An id of version 7 in that partition.
 pub(crate) fn old_id() -> Uuid {
-    let then = Timestamp::now() - (24 * DAYS_AGO).hours();
+    id_of(DAYS_AGO)
+}
+
+fn id_of(days_ago: i64) -> Uuid {
+    let then = Timestamp::now() - (24 * days_ago).hours();
     Uuid::new_v7(uuid::Timestamp::from_unix(NoContext, u64::try_from(then.as_second()).unwrap(), 0))
 }
 
@@ -113,7 +123,7 @@ async fn parts(client: &Client) -> Vec<String> {
 
 /// Nothing is left of a replacement.
 pub(crate) async fn assert_is_over(client: &Client) {
-    for table in ["retiring", "retiring_change", "retiring_gone", "retiring_hold", "retiring_back"] {
+    for table in ["retiring", "retiring_change", "retiring_gone", "retiring_tenant", "retiring_back"] {
         assert_eq!(count(client, &format!("select count(*) from windlass.{table}")).await, 0, "{table}");
     }
     let problems =

@@ -13,7 +13,6 @@ const KEPT: &[(&str, &str)] = &[
     ("audit_seals", "the chain of these records"),
     ("audit_heads", "the end of that chain"),
     ("key_lock", "has rows within a transaction only"),
-    ("retiring_back", "the same"),
     ("legal_hold", "a tenant with a hold is not deleted"),
 ];
 

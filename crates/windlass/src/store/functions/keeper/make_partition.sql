@@ -45,6 +45,10 @@ begin
     return 'busy';
   end if;
   part := windlass.partition_name(parent, low);
+  if exists (select from windlass.trouble t where t.duty = 'partition' and t.subject = part
+                and t.seen_at between clock_timestamp() - interval '1 hour' and clock_timestamp()) then
+    return 'there'; -- it was left a moment ago, and finding out reads the default partition
+  end if;
   select c.convalidated into is_checked from pg_constraint c
    where c.conrelid = format('windlass.%I', spare)::regclass and c.conname = guard;
   if is_checked then
@@ -118,7 +122,7 @@ $$;
 create or replace function windlass.was_busy(within interval) returns boolean
 language sql stable
 as $$
-  select coalesce((select r.busy_at > clock_timestamp() - within from windlass.partition_rate r), false)
+  select coalesce((select r.busy_at between clock_timestamp() - within and clock_timestamp() from windlass.partition_rate r), false)
 $$;
 
 create or replace function windlass.note_busy() returns void

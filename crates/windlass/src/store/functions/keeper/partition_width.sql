@@ -1,7 +1,7 @@
 -- How much time a new partition covers. A day, unless so many jobs are enqueued that retention replaces partitions (see
 -- retire_choose): then the widest of the widths below with at most five million jobs that is not wider than the shortest
--- rule, so that no job is kept for more than twice its period. Not narrower than a two hundredth of that rule: every
--- partition costs planning time.
+-- rule of a definition, so that no job is kept for more than twice its period. Not narrower than a two hundredth of that rule:
+-- every partition costs planning time, of all tenants. So the rule of one tenant does not count.
 create or replace function windlass.partition_width() returns interval
 language plpgsql
 as $$
@@ -15,7 +15,7 @@ begin
   if rate * 86400 < windlass.large_partition() then
     return interval '1 day';
   end if;
-  select min(r.keep) into shortest from windlass.retention_rules() r;
+  select min(r.keep) into shortest from windlass.retention_rules() r where r.tenant_id is null;
   if shortest is null then
     return interval '1 day';
   end if;

@@ -98,20 +98,30 @@ begin
 end
 $$;
 
--- Locks the parents, the default partitions and these partitions: whoever reads or writes a job waits at the parent,
--- before it has decided which partition to use. All together within 100 ms, or lock_not_available.
-create or replace function windlass.lock_parents(parts text[]) returns void
+-- Locks all of these tables within this time, or lock_not_available.
+create or replace function windlass.lock_tables(names text[], as_mode text, within_ms integer) returns void
 language plpgsql
 as $$
 declare
   began timestamptz := clock_timestamp();
   name text;
 begin
-  foreach name in array windlass.partitioned() || array(select p || '_default' from unnest(windlass.partitioned()) p) || parts loop
-    perform set_config('lock_timeout', greatest(1, 100 - extract(milliseconds from clock_timestamp() - began)::integer) || 'ms', true);
-    execute format('lock table only windlass.%I in access exclusive mode', name);
+  foreach name in array names loop
+    perform set_config('lock_timeout',
+      greatest(1, within_ms - (1000 * extract(epoch from clock_timestamp() - began))::integer) || 'ms', true);
+    execute format('lock table only windlass.%I in %s mode', name, as_mode);
   end loop;
+  perform set_config('lock_timeout', '100ms', true);
 end
+$$;
+
+-- Locks the parents, the default partitions and these partitions: whoever reads or writes a job waits at the parent,
+-- before it has decided which partition to use. All together within 100 ms, or lock_not_available.
+create or replace function windlass.lock_parents(parts text[]) returns void
+language sql
+as $$
+  select windlass.lock_tables(windlass.partitioned() || array(select p || '_default' from unnest(windlass.partitioned()) p) || parts,
+    'access exclusive', 100)
 $$;
 
 -- The partitions of a table with their range of ids, without the default partition.

@@ -34,6 +34,7 @@ declare
   room integer;
   gone integer;
   is_full boolean := false;
+  passed integer;
   large record;
 begin
   if not windlass.try_gate('prune') then
@@ -43,6 +44,7 @@ begin
   ended_before := windlass.move_prune_mark();
   perform windlass.begin_again();
   perform windlass.return_to_passed(most);
+  passed := windlass.prune_given_back(most);
   for rule in
     select r.duty, r.tenant_id, r.definition_id, r.definition_key, r.status as status_name, windlass.state_code(r.status) as status,
            clock_timestamp() - r.keep as cutoff, nullif(m.reached, '-infinity') as reached, coalesce(m.span, interval '1 minute') as span
@@ -97,8 +99,8 @@ begin
     exit when is_full or clock_timestamp() - began > interval '5 s';
   end loop;
   perform windlass.end_again();
-  perform windlass.prune_leftovers(most);
-  return greatest(seen + windlass.finish_clean_ups(most), windlass.prune_keys(most));
+  seen := seen + windlass.finish_clean_ups(most);
+  return greatest(seen, windlass.prune_keys(most), windlass.prune_leftovers(10 * most), passed);
 end
 $$;
 

@@ -5,13 +5,15 @@
 --
 --   choose    a range with enough jobs past their retention
 --   begin     new tables; from here on, triggers note which jobs of the old partitions change
---   copy      decides what stays and copies it, in one statement and therefore one snapshot
+--   copy      decides what stays and copies it, page by page; each page is decided about in one snapshot
 --   catch up  repeats what has changed since, and waits until transactions that are older than the copy have ended
 --   swap      the rest of the changes, and the exchange, under exclusive locks for milliseconds
 --   drop      the old tables, which nobody uses any more
 --
 -- A copy of a job is written by a transaction that ends before the swap. So a reader whose snapshot is newer than the
 -- copy finds every job that stays, before and after the swap.
+-- No tenant can keep others' jobs from being deleted: every step reads and writes a bounded number of rows, waits for no lock
+-- for long, and while a replacement cannot continue, jobs are deleted one by one (see retire_gives_way and note_failure).
 -- Locks: the gate `retire` for each step; see the steps for others. A step that does not get its locks is repeated.
 create or replace function windlass.retire(out step text, out gone bigint, out wait_ms integer)
 language plpgsql security definer
@@ -22,6 +24,7 @@ as $$
 #variable_conflict use_column
 declare
   now_at windlass.retiring;
+  range record;
   reason text;
 begin
   step := 'none';
@@ -31,32 +34,55 @@ begin
   end if;
   perform windlass.keep_ddl_here();
   select * into now_at from windlass.retiring;
+  if now_at.step is null then
+    select c.low, c.high into range from windlass.retire_choose() c;
+    if range.low is null then
+      return;
+    end if;
+    now_at.low := range.low;
+    now_at.high := range.high;
+  elsif now_at.began_at < clock_timestamp() - interval '10 minutes' then
+    perform windlass.retire_gives_way(now_at);
+  end if;
+  reason := windlass.reason_to_cancel(now_at);
+  if reason is not null then
+    update windlass.retiring r set step = 'canceled', problem = reason;
+    step := 'canceled';
+    wait_ms := 0;
+    return;
+  end if;
   begin
+    wait_ms := 0;
     case coalesce(now_at.step, 'none')
       when 'none' then
-        select c.step, c.wait_ms into step, wait_ms from windlass.retire_begin() c;
+        perform windlass.retire_begin(now_at.low, now_at.high);
+        step := 'begun';
       when 'begun' then
         step := windlass.retire_copy(now_at);
-        wait_ms := 0;
       when 'copied' then
         select s.step, s.gone, s.wait_ms into step, gone, wait_ms from windlass.retire_swap(now_at) s;
       when 'swapped' then
         perform windlass.drop_tables(now_at.old);
         perform windlass.retire_end();
+        delete from windlass.trouble t where t.duty = 'retire' and t.subject = now_at.low::text;
         step := 'dropped';
-        wait_ms := 0;
       when 'canceled' then
         perform windlass.retire_undo(now_at);
         step := 'undone';
         wait_ms := 60000;
     end case;
-    update windlass.retiring r set problem = null, tries = 0 where r.problem is not null;
+    if step not in ('waits', 'busy') then
+      update windlass.retiring r set problem = null, tries = 0 where r.problem is not null and r.step <> 'canceled';
+    end if;
   exception
     when lock_not_available or deadlock_detected then
       step := 'busy';
-      gone := 0;
-      -- Whoever holds the locks may be at it for long, and each attempt delays others.
-      wait_ms := case when now_at.step = 'copied' then 10000 else 1000 end;
+      wait_ms := case when now_at.tries < 30 then 1000 else 60000 end;
+      if now_at.step is null then
+        perform windlass.note_failure(now_at.low, now_at.high);
+        perform windlass.note_trouble('retire', '00000000-0000-0000-0000-000000000000', now_at.low::text,
+          'was not replaced, because a transaction uses it; its jobs are deleted one by one until the next attempt');
+      end if;
       update windlass.retiring r set tries = r.tries + 1, problem = 'waits for transactions that use its tables';
     when others then
       reason := sqlerrm;
@@ -64,63 +90,63 @@ begin
       step := 'failed';
       gone := 0;
       wait_ms := 60000;
+      if now_at.step is null then
+        perform windlass.note_failure(now_at.low, now_at.high);
+      end if;
       update windlass.retiring r set tries = r.tries + 1, problem = reason,
         step = case when r.step in ('begun', 'copied') then 'canceled' else r.step end;
-      perform windlass.note_trouble('retire', '00000000-0000-0000-0000-000000000000',
-        coalesce(now_at.low::text, 'begin'), 'a partition was not replaced: ' || reason);
+      perform windlass.note_trouble('retire', '00000000-0000-0000-0000-000000000000', now_at.low::text,
+        'a partition was not replaced: ' || reason);
   end;
 end
 $$;
 
--- Creates the tables of the chosen range, and triggers that note changes in the old ones. A transaction that has written
--- to an old one must end first; every later one is noted.
+-- Creates the tables of the range, and triggers that note changes in the old ones. A transaction that has written to an old
+-- one must end first; every later one is noted.
 -- Lock: SHARE ROW EXCLUSIVE on the old partitions. Before that SHARE UPDATE EXCLUSIVE, which blocks nobody, for long
--- enough that an autovacuum ends: it would otherwise keep the exclusive locks of the swap away.
-create or replace function windlass.retire_begin(out step text, out wait_ms integer)
+-- enough that an autovacuum ends: it would otherwise keep the exclusive locks of the swap away. At last, the default
+-- partitions if they are large.
+create or replace function windlass.retire_begin(of_low uuid, of_high uuid) returns void
 language plpgsql
 as $$
 #variable_conflict use_column
 declare
-  range record;
   part record;
   name text;
-  names text[] := '{}';
-  olds text[];
+  news text[] := '{}';
+  olds text[] := array(select b.name from windlass.partitions() b where b.low >= of_low and b.high <= of_high);
+  large text[] := array(select p from unnest(windlass.partitioned()) p
+                         where pg_relation_size(format('windlass.%I', p || '_default')::regclass) > 524288);
   settings text[];
 begin
-  select c.low, c.high into range from windlass.retire_choose() c;
-  if range.low is null then
-    step := 'none';
-    return;
-  end if;
-  olds := array(select b.name from windlass.partitions() b where b.low >= range.low and b.high <= range.high);
+  perform windlass.lock_tables(olds, 'share update exclusive', 3000);
   foreach name in array olds loop
-    perform set_config('lock_timeout', '1500ms', true);
-    execute format('lock table only windlass.%I in share update exclusive mode', name);
     execute format('alter table windlass.%I set (autovacuum_enabled = false, toast.autovacuum_enabled = false)', name);
-  end loop;
-  perform set_config('lock_timeout', '100ms', true);
-  for part in select b.parent, b.name from windlass.partitions() b where b.low >= range.low and b.high <= range.high loop
-    execute format('create trigger note_change after insert or update or delete on windlass.%I for each row
-      execute function windlass.note_change(%L)', part.name, part.parent);
   end loop;
   foreach name in array windlass.partitioned() loop
     select c.reloptions into settings from windlass.partition_bounds(name) b
-      join pg_class c on c.oid = format('windlass.%I', b.name)::regclass where b.low = range.low;
-    names := names || windlass.partition_name(name, range.low);
-    perform windlass.make_part(name, names[cardinality(names)], settings);
+      join pg_class c on c.oid = format('windlass.%I', b.name)::regclass where b.low = of_low;
+    news := news || windlass.partition_name(name, of_low);
+    perform windlass.make_part(name, news[cardinality(news)], settings);
     -- So that attaching it does not read it.
     execute format('alter table windlass.%1$I add constraint in_range check (%2$I is not null and %2$I >= %3$L and %2$I < %4$L)',
-      names[cardinality(names)], windlass.partition_key(name), range.low, range.high);
-    -- And not the default partition either, if that is large.
-    if pg_relation_size(format('windlass.%I', name || '_default')::regclass) > 524288 then
-      execute format('alter table windlass.%1$I add constraint not_retiring check (%2$I < %3$L or %2$I >= %4$L) not valid', name || '_default',
-        windlass.partition_key(name), range.low, range.high);
-    end if;
+      news[cardinality(news)], windlass.partition_key(name), of_low, of_high);
   end loop;
-  insert into windlass.retiring (low, high, old, new, rules) values (range.low, range.high, olds, names, windlass.rules_digest());
-  step := 'begun';
-  wait_ms := 0;
+  perform windlass.lock_tables(olds, 'share row exclusive', 100);
+  for part in select b.parent, b.name from windlass.partitions() b where b.name = any (olds) loop
+    execute format('create trigger note_change after insert or update or delete on windlass.%I for each row
+      execute function windlass.note_change(%L)', part.name, part.parent);
+  end loop;
+  -- So that attaching does not read the default partition either, if that is large.
+  perform windlass.lock_tables(array(select p || '_default' from unnest(large) p), 'access exclusive', 100);
+  foreach name in array large loop
+    execute format('alter table windlass.%1$I add constraint not_retiring check (%2$I < %3$L or %2$I >= %4$L) not valid',
+      name || '_default', windlass.partition_key(name), of_low, of_high);
+  end loop;
+  insert into windlass.retiring (low, high, old, new, rules, done_to, home)
+    values (of_low, of_high, olds, news, windlass.rules_digest(), windlass.first_key(), windlass.home());
+  delete from windlass.trouble t where t.duty = 'retire' and t.subject = of_low::text;
+  insert into windlass.retiring_tenant (tenant_id, digest) select d.tenant_id, d.digest from windlass.tenant_digests() d;
 end
 $$;
 

@@ -1,52 +1,89 @@
--- The range whose partitions are replaced next: the oldest large one with enough jobs that can be deleted, or else several
--- that are merged. Others are left to prune, which deletes jobs one by one: that takes 0.2 ms per job instead of 2 us, but
--- locks no table and needs no other partition. Each partition is looked at again after a twentieth of the shortest rule,
--- between ten seconds and an hour. Reads the history of a partition until it has found enough.
+-- The range whose partitions are replaced next: a large one with enough jobs that can be deleted, or else several that are
+-- merged. All others are pruned: their jobs are deleted one by one, which takes 0.2 ms per job instead of 2 us, but locks no
+-- table and needs no other partition. A partition is looked at again after a twentieth of its age, between ten seconds and
+-- an hour, and later after attempts that failed. Those that were looked at longest ago come first, so that one that cannot be
+-- replaced does not delay the others. Reads a sample of each partition, and ends after a second.
 create or replace function windlass.retire_choose(out low uuid, out high uuid)
 language plpgsql
 as $$
 #variable_conflict use_column
 declare
   shortest interval := (select min(r.keep) from windlass.retention_rules() r);
+  began constant timestamptz := clock_timestamp();
+  obstacle text := windlass.retire_obstacle();
   range record;
-  found_due bigint;
-  were_due bigint;
-  hands_back boolean;
-  is_filled boolean := false;
+  found_due record;
+  is_wanted boolean;
 begin
   if shortest is null then
     return;
   end if;
-  delete from windlass.partition_look l where not exists (select from windlass.partition_ranges() r where r.low = l.low and r.high = l.high);
+  delete from windlass.partition_look l
+   where not exists (select from windlass.partition_ranges() r where r.low = l.low and r.high = l.high);
   for range in
-    select r.low, r.high, s.jobs from windlass.partition_ranges() r join windlass.partition_sizes() s on s.low = r.low
+    select r.low, r.high, r.jobs from windlass.past_ranges(shortest) r
       left join windlass.partition_look l on l.low = r.low
-     where r.high <= windlass.uuid7_floor(clock_timestamp() - shortest)
-       and coalesce(l.looked_at, '-infinity') < clock_timestamp() - greatest(least(shortest / 20, interval '1 hour'), interval '10 s')
-     order by r.low
+     where coalesce(l.looked_at not between began - windlass.look_pause(r.high, l.tries) and began, true)
+     order by l.looked_at nulls first, r.low
   loop
-    if not is_filled then
-      perform windlass.fill_keep();
-      is_filled := true;
-    end if;
-    found_due := case when windlass.is_replaced(range.low, range.high, range.jobs)
-      then windlass.count_due(range.low, range.high, windlass.enough_due(range.jobs)) else 0 end;
-    select l.due into were_due from windlass.partition_look l where l.low = range.low;
-    hands_back := found_due > 0 and found_due < windlass.enough_due(range.jobs) and found_due is distinct from were_due;
-    continue when hands_back and not windlass.try_gate('prune'); -- a round in progress would write its marks after this
-    insert into windlass.partition_look as l (low, high, jobs, due) values (range.low, range.high, range.jobs, found_due)
-      on conflict (low) do update set high = excluded.high, jobs = excluded.jobs, due = excluded.due, looked_at = clock_timestamp();
-    if found_due >= windlass.enough_due(range.jobs) then
+    select * into found_due from windlass.sample_due(range.low, range.high);
+    -- Not while many more become due soon: they would be copied first.
+    is_wanted := found_due.due >= windlass.enough_due(range.jobs) and found_due.soon <= found_due.due / 6 or not found_due.has_rows;
+    perform windlass.note_look(range.low, range.high, range.jobs, found_due.due, not is_wanted or obstacle is not null);
+    if is_wanted and obstacle is null then
       low := range.low;
       high := range.high;
       return;
-    elsif hands_back then
-      -- Their rules have passed them, while the partition was large enough to be replaced.
-      update windlass.keeper_mark m set reached = least(m.reached, windlass.uuid7_instant(range.low)) where m.duty like 'prune %';
+    elsif is_wanted then
+      perform windlass.note_trouble('retire', '00000000-0000-0000-0000-000000000000', range.low::text, obstacle);
     end if;
+    exit when clock_timestamp() - began > interval '1 s';
   end loop;
-  select m.low, m.high into low, high from windlass.retire_merge(shortest) m;
+  if obstacle is null then
+    select m.low, m.high into low, high from windlass.retire_merge(shortest) m;
+  end if;
 end
+$$;
+
+-- Stores what was found. Jobs of a partition that is pruned from now on are found by a pass from its first job on.
+create or replace function windlass.note_look(of_low uuid, of_high uuid, jobs bigint, due bigint, is_pruned boolean) returns void
+language sql
+as $$
+  insert into windlass.partition_look as l (low, high, jobs, due, is_pruned, pruned_to)
+    values (of_low, of_high, jobs, due, is_pruned, case when is_pruned then windlass.first_key() end)
+    on conflict (low) do update set high = excluded.high, jobs = excluded.jobs, due = excluded.due, looked_at = clock_timestamp(),
+      is_pruned = excluded.is_pruned, pruned_to = case when l.is_pruned and excluded.is_pruned then l.pruned_to else excluded.pruned_to end
+$$;
+
+-- The jobs of these partitions are deleted one by one, because they could not be replaced.
+create or replace function windlass.note_failure(of_low uuid, of_high uuid) returns void
+language sql
+as $$
+  update windlass.partition_look l
+     set tries = l.tries + 1, looked_at = clock_timestamp(), is_pruned = true,
+         pruned_to = case when l.is_pruned then l.pruned_to else windlass.first_key() end
+   where l.low >= of_low and l.high <= of_high
+$$;
+
+create or replace function windlass.look_pause(high uuid, tries integer) returns interval
+language sql stable
+return least(greatest(least((clock_timestamp() - windlass.uuid7_instant(high)) / 20, interval '1 hour'), interval '10 s')
+  * power(2, least(coalesce(tries, 0), 10)), interval '1 day');
+
+-- The size in bytes from which on a default partition is too large to be read for each replacement.
+create or replace function windlass.large_default() returns bigint
+language sql immutable parallel safe
+return 4294967296;
+
+-- Why no partition can be replaced, or null. Before a partition is attached, the default partition is read once, to prove
+-- that it has no rows of that range: no lock is held, but other work waits for the disk. Callers choose ids of its rows.
+create or replace function windlass.retire_obstacle() returns text
+language sql stable
+as $$
+  select format('is not replaced, because %s_default has %s: callers chose many job ids that are not of version 7. '
+                || 'Its jobs are deleted one by one', p, pg_size_pretty(pg_relation_size(format('windlass.%I', p || '_default')::regclass)))
+    from unnest(windlass.partitioned()) p
+   where pg_relation_size(format('windlass.%I', p || '_default')::regclass) > windlass.large_default() limit 1
 $$;
 
 -- How many jobs each partition has, from its size and what the last ANALYZE found.
@@ -64,22 +101,25 @@ create or replace function windlass.is_replaced(low uuid, high uuid, jobs bigint
 language sql immutable
 return jobs >= windlass.large_partition() or windlass.uuid7_instant(high) - windlass.uuid7_instant(low) < interval '1 day';
 
--- The large partitions whose jobs prune leaves to retire: the current ones, those that were not looked at yet, those with
--- enough jobs that can be deleted, and the one that is being replaced. tables: their tables of history. low, high: the
--- newest of them without a gap, by which the planner excludes them.
+-- The partitions that can be replaced, and whose jobs are older than the shortest rule.
+create or replace function windlass.past_ranges(shortest interval) returns table (low uuid, high uuid, jobs bigint)
+language sql stable
+as $$
+  select r.low, r.high, s.jobs from windlass.partition_ranges() r join windlass.partition_sizes() s on s.low = r.low and s.high = r.high
+   where r.high <= windlass.uuid7_floor(clock_timestamp() - shortest) and windlass.is_replaced(r.low, r.high, s.jobs)
+$$;
+
+-- The large partitions whose jobs prune leaves to retire: the current ones, those that were not looked at yet, and those that
+-- are replaced next. tables: their tables of history. low, high: the newest of them without a gap, by which the planner
+-- excludes them.
 create or replace function windlass.left_to_retire(out low uuid, out high uuid, out tables oid[])
 language sql stable
 as $$
-  with shortest as (select min(r.keep) as keep from windlass.retention_rules() r),
-  large as materialized (
+  with large as materialized (
     select s.low, s.high from windlass.partition_sizes() s
       join windlass.partition_ranges() r on r.low = s.low and r.high = s.high
-      left join windlass.partition_look l on l.low = s.low and l.high = s.high
      where windlass.is_replaced(s.low, s.high, s.jobs)
-       and (s.high > windlass.uuid7_floor(clock_timestamp() - (select keep from shortest)) or l.low is null
-            or l.due >= windlass.enough_due(l.jobs))
-    union
-    select s.low, s.high from windlass.partition_sizes() s join windlass.retiring r on s.low >= r.low and s.high <= r.high),
+       and not exists (select from windlass.partition_look l where l.low = s.low and l.high = s.high and l.is_pruned)),
   islands as (
     select l.low, l.high, count(*) filter (where l.starts) over (order by l.low) as island
       from (select l.low, l.high, lag(l.high) over (order by l.low) is distinct from l.low as starts from large l) l),
@@ -92,90 +132,38 @@ as $$
                  join large l on b.low >= l.low and b.high <= l.high)
 $$;
 
--- How many jobs of the range can be deleted now, counted up to `most`.
-create or replace function windlass.count_due(low uuid, high uuid, most bigint) returns bigint
+-- A replacement that takes long, for whatever reason, must not keep jobs from being deleted: those of all partitions that
+-- wait for one are deleted one by one until it is over.
+create or replace function windlass.retire_gives_way(now_at windlass.retiring) returns void
 language plpgsql
-set enable_nestloop = off
 as $$
-#variable_conflict use_column
-declare
-  due bigint;
 begin
-  execute format($q$
-    with protected as materialized (select p.tenant_id, p.job_id from windlass.retire_protected(%1$L, %2$L) p)
-    select count(*) from (
-      select from windlass.history h join windlass.retiring_keep k on k.tenant_id = h.tenant_id and k.lane = h.lane and k.status = h.job_status
-       where h.job_id >= %1$L and h.job_id < %2$L and h.finished_at <= clock_timestamp() - k.keep
-         and (h.artifact is null or not k.has_clean_up)
-         and not exists (select from protected p where p.tenant_id = h.tenant_id and p.job_id = h.job_id)
-       limit %3$s) d
-    $q$, low, high, most) into due;
-  return due;
+  perform windlass.note_look(r.low, r.high, r.jobs, coalesce(l.due, 0), true)
+     from windlass.past_ranges((select min(k.keep) from windlass.retention_rules() k)) r
+     left join windlass.partition_look l on l.low = r.low and l.high = r.high
+    where l.is_pruned is not true;
+  perform windlass.note_trouble('retire', '00000000-0000-0000-0000-000000000000', now_at.low::text,
+    format('its replacement began %s minutes ago and %s; meanwhile jobs are deleted one by one',
+      (extract(epoch from clock_timestamp() - now_at.began_at) / 60)::integer, coalesce(now_at.problem, 'has not ended')));
 end
 $$;
 
--- Stores how long jobs of each lane are kept after they ended with a status. A tenant's rule for the definition takes
--- precedence over its rule for all definitions, and that over the definition's.
-create or replace function windlass.fill_keep() returns void
-language sql
-as $$
-  delete from windlass.retiring_keep;
-  insert into windlass.retiring_keep (tenant_id, lane, status, keep, has_clean_up)
-    select l.tenant_id, l.id, windlass.state_code(s.name),
-           case when o.is_set then make_interval(secs => o.keep_seconds)
-                when windlass.is_whole(d.retention -> s.name, 0, 3162240000)
-                then make_interval(secs => (d.retention ->> s.name)::double precision) end,
-           d.on_purge is not null
-      from windlass.lane l join windlass.job_definitions d on d.id = l.definition_id
-      cross join unnest(array['succeeded', 'failed', 'dead_letter', 'canceled']) s (name)
-      left join lateral (
-        select true as is_set, r.keep_seconds from windlass.retention r
-         where r.tenant_id = l.tenant_id and r.status = s.name and r.definition_key in (d.key, '*')
-         order by r.definition_key = '*' limit 1) o on true
-$$;
-
--- Changes whenever a rule does.
+-- Changes whenever the rule of a definition does.
 create or replace function windlass.rules_digest() returns text
 language sql stable
 as $$
-  select md5(coalesce((select string_agg(format('%s %s %s', d.id, d.retention, d.on_purge), ',' order by d.id) from windlass.job_definitions d), '')
-    || coalesce((select string_agg(format('%s %s %s %s', r.tenant_id, r.definition_key, r.status, r.keep_seconds), ','
-         order by r.tenant_id, r.definition_key, r.status) from windlass.retention r), ''))
+  select md5(coalesce(string_agg(format('%s %s %s', d.id, d.retention, d.on_purge), ',' order by d.id), ''))
+    from windlass.job_definitions d
 $$;
 
--- The jobs of the range that a blocked job waits for, by a dependency that a transaction from `since` on has written.
-create or replace function windlass.retire_needed(low uuid, high uuid, since xid8) returns table (tenant_id uuid, job_id uuid)
+-- The rules and legal holds of each tenant that has any: when they change, it is decided about its jobs again.
+create or replace function windlass.tenant_digests() returns table (tenant_id uuid, digest text)
 language sql stable
 as $$
-  select d.tenant_id, d.needs_job_id from windlass.dependency d
-   where d.xid >= since and d.needs_job_id >= low and d.needs_job_id < high
-     and exists (select from windlass.blocked b where b.tenant_id = d.tenant_id and b.job_id = d.job_id)
-$$;
-
--- The jobs of the range under legal hold: under any, or only under holds that were placed since the copy.
-create or replace function windlass.retire_held(low uuid, high uuid, only_new boolean) returns table (tenant_id uuid, job_id uuid)
-language sql stable
-as $$
-  with holds as materialized (
-    select h.tenant_id, h.job_id, h.subject_type, h.subject_id from windlass.legal_hold h
-     where not only_new or not exists (select from windlass.retiring_hold k where k.tenant_id = h.tenant_id and k.id = h.id))
-  select h.tenant_id, h.job_id from holds h where h.job_id >= low and h.job_id < high
-  union all
-  select b.tenant_id, b.id from windlass.job b
-    join holds h on h.tenant_id = b.tenant_id and h.subject_type = b.subject_type and h.subject_id = b.subject_id
-   where h.job_id is null and b.id >= low and b.id < high
-  union all
-  select b.tenant_id, b.id from windlass.job b
-   where b.tenant_id in (select h.tenant_id from holds h where h.job_id is null and h.subject_id is null) and b.id >= low and b.id < high
-$$;
-
--- The jobs of the range that stay whatever their rule says: they have not ended, their artifact is being removed, a
--- blocked job waits for them, or they are under legal hold.
-create or replace function windlass.retire_protected(low uuid, high uuid) returns table (tenant_id uuid, job_id uuid)
-language sql stable
-as $$
-  select u.tenant_id, u.job_id from windlass.unfinished() u where u.job_id >= low and u.job_id < high
-  union select w.tenant_id, w.job_id from windlass.purge_wait w where w.job_id >= low and w.job_id < high
-  union select n.tenant_id, n.job_id from windlass.retire_needed(low, high, '0') n
-  union select h.tenant_id, h.job_id from windlass.retire_held(low, high, false) h
+  select o.tenant_id, md5(string_agg(o.of_tenant, ',' order by o.of_tenant)) from (
+    select h.tenant_id, 'hold ' || h.id as of_tenant from windlass.legal_hold h
+    union all
+    select r.tenant_id, format('%s %s %s', r.definition_key, r.status, r.keep_seconds) from windlass.retention r
+     where r.status <> 'event') o
+   group by o.tenant_id
 $$;

@@ -35,7 +35,7 @@ begin
     perform windlass.record_act('00000000-0000-0000-0000-000000000000', 'tenant.delete', tenant::text, was, windlass.shown_tenant(tenant));
     perform windlass.watch_tenants();
   end if;
-  select s.purged, s.done and not is_new into purged, done from windlass.purge_step(tenant, most) s;
+  select s.purged, s.done and not is_new into purged, done from windlass.purge_step(tenant, most, false) s;
 exception when lock_not_available then
   perform windlass.refuse_locked('the tenant');
 end
@@ -54,7 +54,8 @@ $$;
 -- that transaction holds, and neither would end.
 -- Lock order (decision 0020): the gate of holds; the tenant's row, for the barrier and for the last step; then as in a
 -- purge.
-create or replace function windlass.purge_step(tenant uuid, most integer, out purged integer, out done boolean)
+drop function if exists windlass.purge_step(uuid, integer); -- of earlier builds
+create or replace function windlass.purge_step(tenant uuid, most integer, by_keeper boolean, out purged integer, out done boolean)
 language plpgsql
 set search_path = pg_catalog, windlass, pg_temp
 set lock_timeout = '200ms'
@@ -85,9 +86,10 @@ begin
     elsif not exists (select from pg_snapshot_xip(now_running) x (id) where x.id < was.barrier) then
       perform from windlass.tenants t where t.id = tenant for update;
       done := not windlass.purge_other_rows(tenant, most);
-      -- Not in the transaction that marked the tenant, which may stay open: it would lock the gate of all replacements.
-      done := not windlass.forget_retiring(tenant, most) and done;
-      if done then
+      -- The transaction of another caller may stay open, and would lock the gate of all replacements: a keeper does the rest.
+      if windlass.forget_retiring(tenant, most, by_keeper) then
+        done := done and not by_keeper;
+      elsif done then
         perform windlass.purge_last_rows(tenant);
       end if;
     end if;

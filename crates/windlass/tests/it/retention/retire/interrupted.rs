@@ -1,12 +1,12 @@
 //! A replacement that is killed at any step continues or is undone.
 
+use windlass::Definition;
 use windlass::job::State;
-use windlass::{DEFAULT_TENANT, Definition};
 use windlass_testing::eventually;
 
-use super::{aged, assert_is_over, end_old, enqueue_old, step, until_step};
+use super::{BETWEEN, aged, assert_is_over, end_old, enqueue_old, step, until_step};
 use crate::retention::{DAY, statuses};
-use crate::support::{count, ending};
+use crate::support::{count, ending, status};
 
 /// The session of the step is terminated before it commits, which is what a crash of the keeper or of the server amounts to.
 #[tokio::test(flavor = "multi_thread")]
@@ -34,16 +34,13 @@ async fn a_replacement_that_is_killed_at_any_step_continues() {
     }
 }
 
-/// A rule that is changed after the decision: nothing is deleted under the previous one.
+/// A rule of a definition that is changed after the decision: nothing is deleted under the previous one.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rule_that_changes_meanwhile_cancels_the_replacement() {
+async fn a_rule_of_a_definition_that_changes_meanwhile_cancels_the_replacement() {
     let (queue, hand) = aged().await;
     let id = end_old(&hand, "", None).await;
     until_step(&hand.client, "copied").await;
-    queue
-        .set_retention(DEFAULT_TENANT, Some("held"), State::Succeeded, Some(DAY * 365), "tester")
-        .await
-        .unwrap();
+    queue.define(&Definition::new("held").retention(State::Failed, DAY)).await.unwrap();
     until_step(&hand.client, "canceled").await;
     until_step(&hand.client, "undone").await;
     assert_eq!(step(&hand.client).await, "none");
@@ -53,12 +50,45 @@ async fn a_rule_that_changes_meanwhile_cancels_the_replacement() {
     assert_eq!(count(&hand.client, settings).await, 0);
 
     // And again under the rule that holds now.
-    queue.define(&Definition::new("held").retention(State::Failed, DAY)).await.unwrap();
     let failed = end_old(&hand, "", Some(ending::failed())).await;
     hand.client.execute("delete from windlass.partition_look", &[]).await.unwrap();
     until_step(&hand.client, "dropped").await;
     assert_eq!(statuses(&hand, &[id, failed]).await, ["succeeded", "missing"]);
     assert_is_over(&hand.client).await;
+}
+
+/// Otherwise one tenant could keep all partitions from being replaced.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_that_changes_its_rules_meanwhile_keeps_its_own_jobs_only() {
+    for after in BETWEEN {
+        let (queue, hand) = aged().await;
+        let acme = queue.tenant("acme").await;
+        let of_acme = format!(", tenant_id => '{acme}'");
+        let mut kept = Vec::new();
+        for _ in 0..3 {
+            kept.push(end_old(&hand, &of_acme, None).await);
+        }
+        let other = end_old(&hand, "", None).await;
+        until_step(&hand.client, after).await;
+        let mut days = 365;
+        eventually("it is over", async || {
+            days += 1; // before every step
+            let rule = Some(DAY * days);
+            queue.set_retention(acme, Some("held"), State::Succeeded, rule, "tester").await.unwrap();
+            step(&hand.client).await == "dropped"
+        })
+        .await;
+        assert_eq!(statuses(&hand, &kept).await, ["succeeded"; 3], "after {after}");
+        assert_eq!(status(&hand.client, other).await, "missing", "after {after}");
+        assert_is_over(&hand.client).await;
+
+        // A rule that is removed: that of the definition applies again.
+        hand.client.execute("delete from windlass.partition_look", &[]).await.unwrap();
+        let clear = format!("select windlass.set_retention('{acme}', 'held', 'succeeded', null, true)");
+        hand.client.execute(&clear, &[]).await.unwrap();
+        until_step(&hand.client, "dropped").await;
+        assert_eq!(statuses(&hand, &kept).await, ["missing"; 3], "after {after}");
+    }
 }
 
 /// A step that fails is reported, and the old partition stays.
