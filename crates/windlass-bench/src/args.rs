@@ -7,6 +7,7 @@ use std::str::FromStr;
 use crate::api::ApiPlan;
 use crate::commands::CommandsPlan;
 use crate::driver::{BulkPlan, DrainPlan, LatencyPlan, Mode, SinglePlan, SteadyPlan};
+use crate::forever::ForeverPlan;
 use crate::http::HttpPlan;
 use crate::neighbour::{self, NeighbourPlan};
 use crate::pages::PagesPlan;
@@ -21,6 +22,7 @@ pub(crate) const USAGE: &str = "usage: windlass-bench [--quick|--full] [--json F
        windlass-bench pages [--jobs N] [--tenants N] [--reads N]       the server time and the size of every page of the UI
        windlass-bench schedule [--triggers N] [--events N]             many fires at one instant, and dispatched events
        windlass-bench neighbour [--seconds S] [--turns N] [--callers N] [--json FILE]   one tenant while another causes load
+       windlass-bench forever [--minutes M] [--quick] [--json FILE]   full speed with a short retention, for long
        windlass-bench prune [--history N] [--rounds N] [--seconds S]   a steady run with and without pruning
 
   --quick       smaller sizes, the same figures, in less than two minutes
@@ -48,6 +50,7 @@ pub(crate) enum Command {
     Pages(PagesPlan),
     Schedule(SchedulePlan),
     Prune(PrunePlan),
+    Forever(ForeverPlan),
     Neighbour(NeighbourPlan),
     NeighbourLoad,
 }
@@ -142,6 +145,7 @@ impl Command {
             Some("neighbour") => parse_neighbour(&words[1..]).map(Self::Neighbour),
             Some(neighbour::LOAD) => Ok(Self::NeighbourLoad),
             Some("prune") => parse_prune(&words[1..]).map(Self::Prune),
+            Some("forever") => parse_forever(&words[1..]).map(Self::Forever),
             Some("pages") => parse_pages(&words[1..]).map(Self::Pages),
             Some("schedule") => parse_schedule(&words[1..]).map(Self::Schedule),
             _ => parse_suite(&words).map(Self::Suite),
@@ -168,6 +172,15 @@ fn parse_prune(words: &[String]) -> Result<PrunePlan, UsageError> {
         history: flags.positive("--history", 10_000_000)?,
         rounds: flags.positive("--rounds", 3)?,
         seconds: flags.positive("--seconds", 20)?,
+    })
+}
+
+fn parse_forever(words: &[String]) -> Result<ForeverPlan, UsageError> {
+    let mut flags = Flags::parse(words, &["--quick"], &["--minutes", "--json"])?;
+    let minutes = if flags.switch("--quick") { 5 } else { 30 };
+    Ok(ForeverPlan {
+        minutes: flags.positive("--minutes", minutes)?,
+        json: flags.text("--json").map(PathBuf::from),
     })
 }
 
@@ -345,56 +358,4 @@ impl Flags {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{BulkPlan, Command, Mode, Phase, Size, SuiteOptions, UsageError};
-
-    fn parse(line: &str) -> Result<Command, UsageError> {
-        Command::parse(line.split_whitespace().map(str::to_owned))
-    }
-
-    #[test]
-    fn the_default_is_the_standard_suite() {
-        let options = SuiteOptions { size: Size::Standard, json: None, only: Vec::new() };
-        assert_eq!(parse(""), Ok(Command::Suite(options)));
-    }
-
-    #[test]
-    fn the_suite_takes_a_size_a_file_and_phases() {
-        let Ok(Command::Suite(options)) = parse("--quick --json a.json --only raw,drain") else {
-            panic!("not a suite")
-        };
-        assert_eq!(options.size, Size::Quick);
-        assert_eq!(options.json.unwrap().to_str(), Some("a.json"));
-        assert_eq!(options.only, [Phase::Raw, Phase::Drain]);
-    }
-
-    #[test]
-    fn a_driver_takes_its_flags_in_both_forms_and_has_defaults() {
-        let expected = BulkPlan { n: 10, callers: 3, batch: 1000 };
-        assert_eq!(parse("driver bulk --n 10 --callers=3"), Ok(Command::Driver(Mode::Bulk(expected))));
-        assert_eq!(parse("driver info"), Ok(Command::Driver(Mode::Info)));
-    }
-
-    #[test]
-    fn errors_name_the_invalid_argument() {
-        for (line, name) in [
-            ("--slow", "--slow"),
-            ("driver bulk --size 3", "--size"),
-            ("pages --jobs 0", "--jobs"),
-            ("driver info --n 3", "--n"),
-            ("driver bulk --n", "--n"),
-            ("driver bulk --n many", "many"),
-            ("driver steady --callers 0", "--callers"),
-            ("driver bulk --n 1 --n 2", "--n"),
-            ("driver bulk 7", "'7'"),
-            ("driver fly", "fly"),
-            ("driver", "mode"),
-            ("--quick --full", "cannot be combined"),
-            ("--quick=yes", "--quick"),
-            ("--only speed", "speed"),
-        ] {
-            let error = parse(line).unwrap_err().to_string();
-            assert!(error.contains(name), "{line:?} gave {error:?}");
-        }
-    }
-}
+mod tests;

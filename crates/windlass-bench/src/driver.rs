@@ -15,7 +15,7 @@ pub(crate) use bulk::{BulkPlan, enqueue, run as bulk};
 pub(crate) use drain::DrainPlan;
 pub(crate) use latency::{LatencyPlan, run as latency};
 pub(crate) use single::{SinglePlan, run as single};
-pub(crate) use steady::{SteadyPlan, SteadyRun, run as steady};
+pub(crate) use steady::{Kept, SteadyPlan, SteadyRun, run as steady, run_with as steady_with};
 
 use crate::Result;
 use crate::noop;

@@ -13,6 +13,7 @@ mod commands;
 mod database;
 mod driver;
 mod figures;
+mod forever;
 mod http;
 mod neighbour;
 mod noop;
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
             Command::Neighbour(plan) => neighbour::run(&plan).await,
             Command::NeighbourLoad => neighbour::run_load().await,
             Command::Prune(plan) => prune::run(&plan).await,
+            Command::Forever(plan) => forever::run(&plan).await,
             Command::Pages(plan) => pages::run(&plan).await,
             Command::Schedule(plan) => schedule::run(&plan).await,
         }

@@ -58,11 +58,35 @@ async fn run_unlimited(url: &str, words: &[String]) -> Result<Ran> {
 
 /// The CPU time of a process with all its threads: fields 14 and 15 of its `stat`, in hundredths of a second.
 pub(crate) fn cpu_seconds(process: u32) -> Option<f64> {
+    cpu_fields(process, 2)
+}
+
+/// With four fields, also of the children that have ended.
+fn cpu_fields(process: u32, fields: usize) -> Option<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The second field is the program name in parentheses, and can contain anything.
-    let (_, fields) = stat.rsplit_once(") ")?;
-    let ticks = fields.split(' ').skip(11).take(2).map(|ticks| ticks.parse::<f64>().ok());
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let ticks = rest.split(' ').skip(11).take(fields).map(|ticks| ticks.parse::<f64>().ok());
     Some(ticks.sum::<Option<f64>>()? / 100.0)
+}
+
+/// The CPU time of a Postgres server, given one of its sessions: of the main process, of the processes that it has waited for, and of
+/// those that run. Only on the machine of the server.
+pub(crate) fn server_cpu_seconds(backend: u32) -> Option<f64> {
+    let server = parent_of(backend)?;
+    let mut seconds = cpu_fields(server, 4)?;
+    for entry in std::fs::read_dir("/proc").ok()?.flatten() {
+        let Some(process) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        if parent_of(process) == Some(server) {
+            seconds += cpu_fields(process, 2).unwrap_or_default();
+        }
+    }
+    Some(seconds)
+}
+
+fn parent_of(process: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
 }
 
 /// The current resident memory of this process.
@@ -79,10 +103,17 @@ pub(crate) fn memory_kb(status_file: &str, field: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::own_rss_kb;
+    use super::{cpu_seconds, own_rss_kb, server_cpu_seconds};
 
     #[test]
     fn a_process_reports_its_memory() {
         assert!(own_rss_kb() > 100);
+    }
+
+    #[test]
+    fn a_process_reports_its_cpu_time() {
+        let own = std::process::id();
+        assert!(cpu_seconds(own).unwrap() >= 0.0);
+        assert!(server_cpu_seconds(own).unwrap() >= cpu_seconds(own).unwrap());
     }
 }

@@ -202,6 +202,7 @@ routes! {
         get    "/ui/workers"                      Administer  web::workers::list;
         post   "/ui/workers"                      Administer  web::workers::set_draining;
         get    "/ui/overview"                     Administer  web::overview::show;
+        get    "/ui/retention"                    ReadJobs    web::retention::show;
         get    "/ui/definitions"                  Administer  web::definitions::list;
         get    "/ui/definitions/new"              Administer  web::definitions::new;
         post   "/ui/definitions/new"              Administer  web::definitions::create;

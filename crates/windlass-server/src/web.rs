@@ -43,6 +43,7 @@ pub(crate) mod overview;
 pub(crate) mod password_reset;
 pub(crate) mod preferences;
 pub(crate) mod queues;
+pub(crate) mod retention;
 pub(crate) mod sign_in;
 pub(crate) mod tenant_choice;
 pub(crate) mod tenants;

@@ -8,7 +8,8 @@
 set local role windlass_owner;
 
 -- Written once. No column changes after the insert, so a state change never rewrites a row. Partitioned by id: a UUIDv7
--- starts with its time, so a partition contains the jobs that were created in one week.
+-- starts with its time, so a partition contains the jobs that were created on one day (or in less time, see
+-- partition_width). `history`, `progress` and `job_log` have the same partitions: all rows of a job are deleted together.
 create table windlass.job (
   tenant_id uuid not null,
   id uuid not null,
@@ -188,7 +189,8 @@ create table windlass.progress (
   message text,
   updated_at timestamptz not null,
   primary key (tenant_id, job_id)
-) with (fillfactor = 70);
+) partition by range (job_id);
+create table windlass.progress_default partition of windlass.progress default with (fillfactor = 70);
 
 -- Cancel requests that the worker of the job has not received yet.
 create table windlass.cancel_request (

@@ -21,8 +21,9 @@ create table windlass.job_log (
   text text not null,
   primary key (tenant_id, job_id, attempt, chunk),
   constraint job_log_stream_known check (stream between 1 and 3)
-) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000);
-create index job_log_by_age on windlass.job_log using brin (at) with (pages_per_range = 32);
+) partition by range (job_id);
+create table windlass.job_log_default partition of windlass.job_log default
+  with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000);
 
 -- What a definition redacts in addition to the global rules: {expressions, keys}.
 alter table windlass.job_definitions add column redaction jsonb not null default '{}';

@@ -27,6 +27,7 @@ mod promote;
 mod prune;
 mod purge_tenants;
 mod reap;
+mod retire;
 mod sample;
 mod schedule;
 mod seal;
@@ -52,13 +53,14 @@ pub use settings::KeeperSettings;
 
 /// The tasks of a keeper, each with its own connection, so that none waits for another's statement. A duty that must
 /// not be delayed by another one is alone in its task.
-const TASKS: [&[Duty]; 7] = [
+const TASKS: [&[Duty]; 8] = [
     &[Duty::Promote],
     &[Duty::Schedule],
     &[Duty::Dispatch],
     &[Duty::Reap],
     &[Duty::Unblock],
     &[Duty::Expire, Duty::Fold],
+    &[Duty::Retire],
     &[Duty::Partition, Duty::Prune, Duty::Seal, Duty::PurgeTenants, Duty::Sample],
 ];
 
@@ -149,6 +151,7 @@ impl Keeper {
             Duty::Unblock => unblock::run_once(database).await,
             Duty::Fold => fold::run_once(database).await,
             Duty::Prune => prune::run_once(database).await,
+            Duty::Retire => retire::run_once(database).await,
             Duty::Seal => seal::run_once(database).await,
             Duty::PurgeTenants => purge_tenants::run_once(database).await,
             Duty::Partition => partition::run_once(database).await,
@@ -209,9 +212,9 @@ impl Keeper {
         }
     }
 
-    /// One keeper prunes at a time, so that the share of one is the share of all.
+    /// One keeper prunes at a time, and one replaces partitions, so that the share of one is the share of all.
     async fn run_if_leading(&self, duty: Duty) -> Result<Round> {
-        if duty == Duty::Prune
+        if matches!(duty, Duty::Prune | Duty::Retire)
             && !leader::leads(self.queue.database(), duty.as_str(), self.holder, PRUNE_ROUND).await?
         {
             return Ok(Round::default());
@@ -219,9 +222,9 @@ impl Keeper {
         self.run_once(duty).await
     }
 
-    /// Keeps the lead while it pauses between two rounds, so that no other keeper prunes in its pause.
+    /// Keeps the lead while it pauses between two rounds, so that no other keeper continues in its pause.
     async fn lead_during(&self, duty: Duty, rest: Duration) {
-        if duty != Duty::Prune {
+        if !matches!(duty, Duty::Prune | Duty::Retire) {
             return;
         }
         let until_next = rest + PRUNE_ROUND;
@@ -236,6 +239,9 @@ impl Keeper {
         if duty == Duty::Prune {
             let rest = took.mul_f64(1.0 / self.settings.prune_share.clamp(0.001, 1.0) - 1.0);
             rest.min(leader::MAX_LEAD.saturating_sub(PRUNE_ROUND))
+        } else if duty == Duty::Retire {
+            // A step that read a whole partition has used a core for as long as it took.
+            took.min(leader::MAX_LEAD.saturating_sub(PRUNE_ROUND))
         } else {
             Duration::ZERO
         }
@@ -251,6 +257,7 @@ impl Keeper {
             Duty::Unblock => self.settings.unblock,
             Duty::Fold => self.settings.fold,
             Duty::Prune => self.settings.prune,
+            Duty::Retire => self.settings.retire,
             Duty::Seal => self.settings.seal,
             Duty::PurgeTenants => self.settings.purge_tenants,
             Duty::Partition => self.settings.partition,

@@ -225,7 +225,7 @@ impl Queue {
     }
 
     /// A UUIDv7 by the clock of the database as far as it is known, so that a machine with a wrong clock does not
-    /// insert its jobs into the partition of another week. The ids increase within a process, which makes index inserts
+    /// insert its jobs into the partition of another day. The ids increase within a process, which makes index inserts
     /// cheaper; nothing depends on it.
     pub(crate) fn new_id(&self) -> Uuid {
         let millis = self.database_millis();

@@ -212,6 +212,7 @@ pub(crate) fn database_time(statement: &str, took: Duration) {
         | "unblock_all"
         | "fold_tallies"
         | "prune"
+        | "retire"
         | "maintain_partitions" => "keep",
         name if name.starts_with("enqueue") => "enqueue",
         _ => "read",

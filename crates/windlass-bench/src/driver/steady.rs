@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
+use uuid::Uuid;
 use windlass::Queue;
 
 use crate::Result;
@@ -27,6 +28,13 @@ pub(crate) struct SteadyPlan {
     /// Continues after `seconds` until this many jobs have run, but never after `most_seconds`.
     pub(crate) at_least: u64,
     pub(crate) most_seconds: u64,
+}
+
+/// The share of the jobs that belong to a tenant with its own retention.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Kept {
+    pub(crate) tenant: Uuid,
+    pub(crate) percent: u64,
 }
 
 /// One second of the run.
@@ -62,6 +70,16 @@ pub(crate) async fn run(
     url: &str,
     plan: &SteadyPlan,
     stop: impl Future<Output = ()>,
+    each: impl FnMut(&Second),
+) -> Result<SteadyRun> {
+    run_with(url, plan, None, stop, each).await
+}
+
+pub(crate) async fn run_with(
+    url: &str,
+    plan: &SteadyPlan,
+    kept: Option<Kept>,
+    stop: impl Future<Output = ()>,
     mut each: impl FnMut(&Second),
 ) -> Result<SteadyRun> {
     let queue = noop::warm_queue(url, plan.callers).await?;
@@ -70,7 +88,7 @@ pub(crate) async fn run(
     let mut producers = JoinSet::new();
     for _ in 0..plan.callers {
         let (queue, flow, plan) = (queue.clone(), flow.clone(), *plan);
-        producers.spawn(async move { produce(&queue, &flow, &plan).await });
+        producers.spawn(async move { produce(&queue, &flow, &plan, kept).await });
     }
 
     tokio::pin!(stop);
@@ -117,7 +135,7 @@ struct Flow {
     is_stopping: AtomicBool,
 }
 
-async fn produce(queue: &Queue, flow: &Flow, plan: &SteadyPlan) -> Result<()> {
+async fn produce(queue: &Queue, flow: &Flow, plan: &SteadyPlan, kept: Option<Kept>) -> Result<()> {
     let payload = noop::payload();
     while !flow.is_stopping.load(Ordering::Relaxed) {
         let promised = flow.promised.fetch_add(plan.batch, Ordering::Relaxed) + plan.batch;
@@ -128,7 +146,9 @@ async fn produce(queue: &Queue, flow: &Flow, plan: &SteadyPlan) -> Result<()> {
             tokio::time::sleep(Duration::from_millis(1)).await;
             continue;
         }
-        let jobs: Vec<_> = (0..plan.batch).map(|_| noop::new_job(&payload, None)).collect();
+        let of_tenant = kept.map_or(0, |kept| plan.batch * kept.percent / 100);
+        let tenant = |place| if place < of_tenant { kept.map(|kept| kept.tenant) } else { None };
+        let jobs: Vec<_> = (0..plan.batch).map(|place| noop::new_job(&payload, tenant(place))).collect();
         queue.enqueue_many(&jobs).await?;
         flow.enqueued.fetch_add(plan.batch, Ordering::Relaxed);
     }

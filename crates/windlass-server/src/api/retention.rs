@@ -55,12 +55,18 @@ pub(crate) struct RetentionProgressShown {
     /// Everything that ended before this instant has been checked.
     #[schema(format = DateTime)]
     reached: Option<String>,
-    /// How far deletion is behind, in seconds.
+    /// How long ago the first due job that nothing holds back should have been deleted, in seconds.
     behind_seconds: Option<i64>,
     /// Jobs deleted so far. Null for the rule of a definition, which applies to all tenants, unless a super-admin reads it.
     purged: Option<i64>,
     #[schema(format = DateTime)]
     looked_at: Option<String>,
+    /// Jobs past their period that still exist.
+    due: i64,
+    /// There may be more due jobs than that: only the oldest ones were counted.
+    is_due_partial: bool,
+    /// Why some of the due jobs still exist, with their number.
+    held_back: Vec<String>,
 }
 
 /// An expired job that waits until its artifact is deleted.

@@ -132,6 +132,16 @@ fn kept(rule: &Value) -> String {
     whole.map_or_else(|| format!("{seconds}s"), |(unit, name)| format!("{}{name}", seconds / unit))
 }
 
+fn due(rule: &Value) -> String {
+    let more = if at(rule, "is_due_partial") == true { "+" } else { "" };
+    at(rule, "due").as_i64().map(|due| format!("{due}{more}")).unwrap_or_default()
+}
+
+fn held_back(rule: &Value) -> String {
+    let reasons = at(rule, "held_back").as_array().cloned().unwrap_or_default();
+    reasons.iter().map(text).collect::<Vec<_>>().join("; ")
+}
+
 fn show(retention: &Value) -> Result<(), Failure> {
     let list = |name: &str| at(retention, name).as_array().cloned().unwrap_or_default();
     let forever = list("rules").into_iter().filter(|rule| at(rule, "keep_seconds").is_null());
@@ -159,6 +169,8 @@ fn show(retention: &Value) -> Result<(), Failure> {
             ("DELETED UNTIL", Show::Age("reached")),
             ("BEHIND", Show::With(behind)),
             ("JOBS DELETED", Show::Plain("purged")),
+            ("JOBS DUE", Show::With(due)),
+            ("HELD BACK", Show::With(held_back)),
         ],
         "no rules: finished jobs are kept forever, events for 30 days",
     )?;

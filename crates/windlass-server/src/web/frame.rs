@@ -14,6 +14,7 @@ pub(crate) enum Section {
     Queues,
     Workers,
     Overview,
+    Retention,
     Definitions,
     Tenants,
     Members,
@@ -24,13 +25,14 @@ pub(crate) enum Section {
 }
 
 impl Section {
-    const RAIL: [Self; 11] = [
+    const RAIL: [Self; 12] = [
         Self::Jobs,
         Self::Triggers,
         Self::DeadLetters,
         Self::Queues,
         Self::Workers,
         Self::Overview,
+        Self::Retention,
         Self::Definitions,
         Self::Tenants,
         Self::Members,
@@ -46,6 +48,7 @@ impl Section {
             Self::Queues => ("/ui/queues", "queues", "Queues"),
             Self::Workers => ("/ui/workers", "workers", "Workers"),
             Self::Overview => ("/ui/overview", "overview", "Overview"),
+            Self::Retention => ("/ui/retention", "retention", "Retention"),
             Self::Definitions => ("/ui/definitions", "definitions", "Definitions"),
             Self::Tenants => ("/ui/tenants", "tenants", "Tenants"),
             Self::Members => ("/ui/members", "members", "Members"),

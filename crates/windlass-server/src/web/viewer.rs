@@ -147,6 +147,7 @@ impl Viewer {
             (Section::Queues, Permission::ReadJobs),
             (Section::Workers, Permission::Administer),
             (Section::Overview, Permission::Administer),
+            (Section::Retention, Permission::ReadJobs),
             (Section::Definitions, Permission::Administer),
             (Section::Tenants, Permission::Administer),
             (Section::Members, Permission::ManageMembers),

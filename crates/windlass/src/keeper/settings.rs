@@ -1,4 +1,4 @@
-//! How often a keeper performs its duties.
+//! How often a keeper performs its duties, and how much of its time it deletes.
 
 use std::time::Duration;
 
@@ -21,7 +21,8 @@ use std::time::Duration;
 /// assert_eq!(relaxed.promote, slow);
 ///
 /// let minute = Duration::from_secs(60);
-/// let rare = relaxed.prune(minute).prune_share(0.05).seal(minute).purge_tenants(minute).partition(minute).sample(minute);
+/// let rare = relaxed.prune(minute).prune_share(0.05).retire(minute).seal(minute).purge_tenants(minute);
+/// let rare = rare.partition(minute).sample(minute);
 /// assert_eq!(rare.prune_share, 0.05);
 /// ```
 #[derive(Debug, Clone)]
@@ -46,11 +47,13 @@ pub struct KeeperSettings {
     /// The share of its time that pruning works while it has a backlog, above 0 and up to 1. The rest is left to the
     /// jobs.
     pub prune_share: f64,
+    /// How often a partition to replace is searched.
+    pub retire: Duration,
     /// How often actions are chained in the audit trail.
     pub seal: Duration,
     /// How often the data of deleted tenants is purged.
     pub purge_tenants: Duration,
-    /// How often partitions are created ahead of time.
+    /// How often partitions are created ahead of time, and divided if many jobs are enqueued.
     pub partition: Duration,
     /// How often activity is summed for the charts.
     pub sample: Duration,
@@ -68,9 +71,10 @@ impl Default for KeeperSettings {
             fold: Duration::from_secs(1),
             prune: Duration::from_secs(60),
             prune_share: 0.1,
+            retire: Duration::from_secs(10),
             seal: Duration::from_secs(2),
             purge_tenants: Duration::from_secs(5),
-            partition: Duration::from_secs(3600),
+            partition: Duration::from_secs(10),
             sample: Duration::from_secs(5),
         }
     }
@@ -131,6 +135,13 @@ impl KeeperSettings {
     #[must_use]
     pub fn prune(mut self, every: Duration) -> Self {
         self.prune = every;
+        self
+    }
+
+    /// Sets [`Self::retire`](field@Self::retire).
+    #[must_use]
+    pub fn retire(mut self, every: Duration) -> Self {
+        self.retire = every;
         self
     }
 

@@ -27,6 +27,8 @@ pub enum Duty {
     Fold,
     /// Deletes data whose retention has expired.
     Prune,
+    /// Replaces large partitions whose jobs are past their retention.
+    Retire,
     /// Adds new entries of the audit trail to their hash chain.
     Seal,
     /// Deletes the data of deleted tenants.
@@ -39,7 +41,7 @@ pub enum Duty {
 
 impl Duty {
     /// Every duty.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Promote,
         Self::Schedule,
         Self::Dispatch,
@@ -48,6 +50,7 @@ impl Duty {
         Self::Unblock,
         Self::Fold,
         Self::Prune,
+        Self::Retire,
         Self::Seal,
         Self::PurgeTenants,
         Self::Partition,
@@ -65,6 +68,7 @@ impl Duty {
             Self::Unblock => "unblock",
             Self::Fold => "fold",
             Self::Prune => "prune",
+            Self::Retire => "retire",
             Self::Seal => "seal",
             Self::PurgeTenants => "purge_tenants",
             Self::Partition => "partition",

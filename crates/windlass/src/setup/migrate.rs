@@ -232,7 +232,7 @@ pub async fn catalog_lines(settings: &Settings) -> Result<String> {
     let objects = install::catalog(&connection.client).await?;
     let mut lines: Vec<String> = objects.iter().map(|one| one.line() + "\n").collect();
     lines.sort_unstable();
-    lines.dedup(); // every weekly partition has the same lines
+    lines.dedup(); // every partition has the same lines
     Ok(lines.concat())
 }
 

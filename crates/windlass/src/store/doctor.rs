@@ -75,7 +75,7 @@ pub(crate) async fn schema_contents(client: &Client) -> Result<Option<SchemaCont
     }))
 }
 
-/// Such as `view public.v depends on windlass.job_2026_w44`.
+/// Such as `view public.v depends on windlass.job_20261102`.
 pub(crate) async fn dependents(client: &Client) -> Result<Vec<String>> {
     let rows = query_unnamed(client, &DEPENDENTS, &[]).await?;
     Ok(rows.iter().map(|row| row.get(0)).collect())

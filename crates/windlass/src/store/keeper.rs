@@ -25,6 +25,7 @@ pub(crate) const STATEMENTS: &[&Statement] = &[
     &PRUNE,
     &PRUNE_EVENTS,
     &RETIRE_LANES,
+    &RETIRE,
 ];
 
 static PROMOTE: Statement = Statement {
@@ -154,8 +155,17 @@ pub(crate) async fn retire_lanes(db: &Database, most: i32) -> Result<i32> {
     Ok(db.query_one(&RETIRE_LANES, &[&most]).await?.get(0))
 }
 
+static RETIRE: Statement = Statement { text: "select gone, wait_ms from windlass.retire()", types: &[] };
+
+/// Does one step of replacing a partition. Returns how many jobs it deleted, and when to call again, if soon.
+pub(crate) async fn retire(db: &Database) -> Result<(i64, Option<Duration>)> {
+    let row = db.query_one(&RETIRE, &[]).await?;
+    let wait = row.get::<_, Option<i32>>(1).map(|wait| Duration::from_millis(wait.unsigned_abs().into()));
+    Ok((row.get(0), wait))
+}
+
 /// Returns how many were created or dropped, and whether there is a further step to do soon.
-pub(crate) async fn maintain_partitions(db: &Database, weeks_ahead: i32) -> Result<(i32, bool)> {
-    let row = db.query_one(&PARTITIONS, &[&weeks_ahead]).await?;
+pub(crate) async fn maintain_partitions(db: &Database, days_ahead: i32) -> Result<(i32, bool)> {
+    let row = db.query_one(&PARTITIONS, &[&days_ahead]).await?;
     Ok((row.get::<_, i32>(0) + row.get::<_, i32>(1), row.get(2)))
 }

@@ -74,8 +74,8 @@ pub(crate) async fn waits(session: &Session, tenant: Uuid, limit: i64) -> Result
 }
 
 static PROGRESS: Statement = Statement {
-    text: "select tenant_id, definition_key, status, keep_seconds, reached, behind_seconds, purged, looked_at \
-           from windlass.retention_progress()",
+    text: "select tenant_id, definition_key, status, keep_seconds, reached, behind_seconds, purged, looked_at, due, is_due_partial, \
+           held_back from windlass.retention_progress()",
     types: &[],
 };
 
@@ -98,5 +98,8 @@ fn read_progress(row: &tokio_postgres::Row) -> RetentionProgress {
         behind_seconds: row.get(5),
         purged: row.get(6),
         looked_at: row.get(7),
+        due: row.get(8),
+        is_due_partial: row.get(9),
+        held_back: row.get(10),
     }
 }

@@ -110,10 +110,10 @@ async fn an_empty_database_with_hostile_defaults_is_migrated() {
     // The same as without hostile defaults.
     let objects = "set search_path = pg_catalog; create temp table objects as
         select p.oid::regprocedure::text as name, p.prosrc || coalesce(p.proconfig::text, '') as content from pg_proc p where p.pronamespace = 'windlass'::regnamespace
-        union all select conname, pg_get_constraintdef(oid) from pg_constraint where connamespace = 'windlass'::regnamespace and conrelid::regclass::text !~ '_w[0-9]{2}$'
+        union all select conname, pg_get_constraintdef(oid) from pg_constraint where connamespace = 'windlass'::regnamespace and conrelid::regclass::text !~ '_[0-9]{8}'
         union all select c.relname, coalesce(string_agg(a.attname || format_type(a.atttypid, a.atttypmod) || coalesce(pg_get_expr(d.adbin, d.adrelid), ''), ',' order by a.attnum), '')
           from pg_class c left join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 left join pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum
-         where c.relnamespace = 'windlass'::regnamespace and c.relname !~ '_w[0-9]{2}' group by c.relname";
+         where c.relnamespace = 'windlass'::regnamespace and c.relname !~ '_[0-9]{8}' group by c.relname";
     let digest = "select md5(string_agg(name || content, ',' order by name, content)) from objects";
     let mut digests = Vec::new();
     for client in [queue.client().await, TestQueue::create().await.client().await] {

@@ -181,7 +181,7 @@ async fn the_documented_tables_are_those_that_roles_can_read() {
                    where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
                      and not has_column_privilege('windlass_' || r.role, c.oid, a.attnum, 'select'))))
           from pg_class c cross join unnest(array['app', 'worker', 'keeper', 'server', 'admin', 'operator', 'reader', 'puller']) r (role)
-         where c.relnamespace = 'windlass'::regnamespace and c.relkind in ('r', 'p') and c.relname !~ '_w[0-9]{2}$'
+         where c.relnamespace = 'windlass'::regnamespace and c.relkind in ('r', 'p') and c.relname !~ '_[0-9]{8}'
            and has_any_column_privilege('windlass_' || r.role, c.oid, 'select')
          group by c.relname order by c.relname collate \"C\"";
     let rows = queue.client().await.query(query, &[]).await.unwrap();

@@ -183,29 +183,20 @@ async fn partitions_are_created_ahead_and_dropped_when_past_and_empty() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     queue.define(&Definition::new("held")).await.unwrap();
-    let parts = "select count(*) from pg_inherits where inhparent in ('windlass.job'::regclass, 'windlass.history'::regclass)";
+    let parts = "select count(*) from windlass.partitions()";
     let fresh = count(&client, parts).await;
-    assert_eq!(fresh, 2 + 2 * 3, "this week and the next two, and the defaults");
-    for (week, weeks_ago) in [("2024_w10", 0), ("2024_w11", 1)] {
-        for parent in ["job", "history"] {
-            let from = format!("timestamptz '2024-03-04 00:00Z' + interval '{weeks_ago} weeks'");
-            let bounds = format!(
-                "select windlass.uuid7_floor({from}), windlass.uuid7_floor({from} + interval '1 week')"
-            );
-            let bounds = client.query_one(&bounds, &[]).await.unwrap();
-            let (low, high): (Uuid, Uuid) = (bounds.get(0), bounds.get(1));
-            let make = format!(
-                "create table windlass.{parent}_{week} partition of windlass.{parent} for values from ('{low}') to ('{high}');
-                 alter table windlass.{parent}_{week} owner to windlass_owner"
-            );
-            client.batch_execute(&make).await.unwrap();
-        }
+    assert_eq!(fresh, 4 * 3, "of four tables, today and the next two days");
+    for day in ["2024-03-05", "2024-03-06"] {
+        let make = format!(
+            "set role windlass_owner; select windlass.make_partition(p, '{day}') from unnest(windlass.partitioned()) p; reset role"
+        );
+        client.batch_execute(&make).await.unwrap();
     }
     let low: Uuid =
         client.query_one("select windlass.uuid7_floor('2024-03-05 00:00Z')", &[]).await.unwrap().get(0);
     queue.enqueue(&NewJob::new("held").id(low)).await.unwrap();
     let keeper = keeper(&queue);
-    assert_eq!(keeper.run_once(Duty::Partition).await.unwrap().moved, 3, "all that are empty");
+    assert_eq!(keeper.run_once(Duty::Partition).await.unwrap().moved, 1, "the day that is empty");
     assert_eq!(status(&client, low).await, "queued");
     queue.purge(DEFAULT_TENANT, &[low]).await.unwrap();
     assert_eq!(keeper.run_once(Duty::Partition).await.unwrap().moved, 1);
@@ -220,13 +211,8 @@ async fn a_partition_is_not_dropped_under_a_job_that_is_committing() {
     queue.define(&Definition::new("held")).await.unwrap();
     let low: Uuid =
         client.query_one("select windlass.uuid7_floor('2024-03-04 00:00Z')", &[]).await.unwrap().get(0);
-    let high: Uuid =
-        client.query_one("select windlass.uuid7_floor('2024-03-11 00:00Z')", &[]).await.unwrap().get(0);
-    let make = format!(
-        "create table windlass.job_2024_w10 partition of windlass.job for values from ('{low}') to ('{high}');
-         alter table windlass.job_2024_w10 owner to windlass_owner"
-    );
-    client.batch_execute(&make).await.unwrap();
+    let make = "set role windlass_owner; select windlass.make_partition(p, '2024-03-04') from unnest(windlass.partitioned()) p; reset role";
+    client.batch_execute(make).await.unwrap();
     let mut other = queue.client().await;
     let transaction = other.transaction().await.unwrap();
     windlass::enqueue_in(&transaction, &NewJob::new("held").id(low)).await.unwrap();

@@ -6,6 +6,7 @@ mod claim;
 mod gates;
 mod lifecycle;
 mod order;
+mod retire;
 
 use std::pin::pin;
 

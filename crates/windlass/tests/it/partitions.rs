@@ -1,6 +1,7 @@
 //! Partitions are created ahead of time, regardless of the contents of the default one.
 
 mod moved;
+mod narrow;
 
 use uuid::Uuid;
 use windlass::{Definition, NewJob};
@@ -9,9 +10,9 @@ use windlass_testing::{Login, TestQueue};
 use crate::access::refusal;
 use crate::support::count;
 
-/// Weeks are those of UTC, whatever the session says: two keepers in two zones make one row of partitions without a gap.
+/// Days are those of UTC, whatever the session says: two keepers in two zones make one row of partitions without a gap.
 #[tokio::test]
-async fn partitions_are_bounded_by_weeks_of_utc_in_every_time_zone() {
+async fn partitions_are_bounded_by_days_of_utc_in_every_time_zone() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     for (ahead, zone) in [(3, "America/New_York"), (4, "Asia/Tokyo"), (5, "UTC")] {
@@ -25,17 +26,17 @@ async fn partitions_are_bounded_by_weeks_of_utc_in_every_time_zone() {
     assert_eq!(count(&client, "select count(*) from windlass.partition_bounds('history')").await, 6);
 }
 
-/// each partition is a cost for every statement of everybody, and is dropped only when its week is over.
+/// each partition is a cost for every statement of everybody, and is dropped only when its day is over.
 #[tokio::test]
-async fn partitions_are_created_for_at_most_twelve_weeks_ahead() {
+async fn partitions_are_created_for_at_most_twelve_days_ahead() {
     let queue = TestQueue::create().await;
     let keeper = Login::create(&queue, "windlass_keeper").await;
     let client = keeper.client().await;
     let (admin, made) = (queue.client().await, "select count(*) from windlass.partition_bounds('job')");
-    for weeks in ["13", "60", "-1", "null"] {
-        let make = format!("select windlass.maintain_partitions({weeks})");
+    for days in ["13", "60", "-1", "null"] {
+        let make = format!("select windlass.maintain_partitions({days})");
         for client in [&client, &admin] {
-            assert_eq!(refusal(client.query(&make, &[]).await), "WL007", "{weeks}");
+            assert_eq!(refusal(client.query(&make, &[]).await), "WL007", "{days}");
         }
     }
     assert_eq!(count(&admin, made).await, 3);
@@ -52,7 +53,7 @@ async fn a_full_default_partition_is_never_read_under_an_exclusive_lock() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     queue.define(&Definition::new("held")).await.unwrap();
-    // None of them is in the range of the week below, whose partition is made.
+    // None of them is in the range of the day below, whose partition is made.
     let chosen = || Uuid::from_u128(Uuid::new_v4().as_u128() | 1 << 127);
     let ids: Vec<NewJob> = (0..12_000).map(|_| NewJob::new("held").id(chosen())).collect();
     queue.enqueue_many(&ids).await.unwrap();
@@ -80,7 +81,7 @@ async fn a_full_default_partition_is_never_read_under_an_exclusive_lock() {
             break;
         }
     }
-    assert_eq!((made, scans), (2, 2), "bodies by a search and a check that read; history at once");
+    assert_eq!((made, scans), (4, 2), "bodies by a search and a check that read; the others at once");
     // A step that meets a lock, for example of autovacuum, is repeated.
     assert!(steps >= 3, "{steps}");
     assert_eq!(count(&client, "select count(*) from pg_constraint where conname like 'not\\_%'").await, 0);

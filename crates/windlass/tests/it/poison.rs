@@ -26,6 +26,7 @@ async fn no_bad_row_stops_a_duty_of_the_keeper() {
             Duty::Dispatch => rows::dispatch(&queue).await,
             Duty::Fold => rows::fold(&queue).await,
             Duty::Prune => rows::prune(&queue).await,
+            Duty::Retire => rows::retire_partition().await,
             Duty::Seal => rows::seal(&queue).await,
             Duty::PurgeTenants => rows::purge_tenants(&queue).await,
             Duty::Partition => rows::partition(&queue).await,

@@ -3,8 +3,10 @@
 mod again;
 mod beside;
 mod changed;
+mod due;
 mod holding;
 mod progress;
+pub(crate) mod retire;
 mod skipped;
 
 use std::time::Duration;
@@ -21,7 +23,7 @@ use windlass_testing::{TestQueue, eventually};
 
 use crate::support::{Hand, assert_counts_are_exact, count, ending, job, keeper, status};
 
-const DAY: Duration = Duration::from_secs(86_400);
+pub(crate) const DAY: Duration = Duration::from_secs(86_400);
 
 /// A job that ended this many days ago.
 async fn ended(hand: &Hand, arguments: &str, detail: Option<Value>, days_ago: i32) -> Uuid {
@@ -34,12 +36,12 @@ async fn ended(hand: &Hand, arguments: &str, detail: Option<Value>, days_ago: i3
     id
 }
 
-async fn prune(queue: &Queue) {
+pub(crate) async fn prune(queue: &Queue) {
     let keeper = keeper(queue);
     eventually("all is pruned", async || keeper.run_once(Duty::Prune).await.unwrap().moved == 0).await;
 }
 
-async fn statuses(hand: &Hand, jobs: &[Uuid]) -> Vec<String> {
+pub(crate) async fn statuses(hand: &Hand, jobs: &[Uuid]) -> Vec<String> {
     let mut all = Vec::new();
     for job in jobs {
         all.push(status(&hand.client, *job).await);

@@ -127,6 +127,7 @@ fn turns(duty: Duty) -> Turns {
         Duty::Seal => {
             Turns::None("rows are chained in the order of their transactions, and nothing waits for it")
         }
+        Duty::Retire => Turns::None("replaces a partition with the jobs of all tenants"),
         Duty::Partition => Turns::None("creates and drops partitions, which belong to no tenant"),
         Duty::Sample => Turns::None("adds up all tenants in one statement"),
         _ => panic!("{duty:?} has no row"),

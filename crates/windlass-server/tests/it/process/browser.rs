@@ -39,6 +39,7 @@ async fn pages(world: &World) -> Vec<(&'static str, String)> {
         ("queues", "/ui/queues"),
         ("workers", "/ui/workers"),
         ("overview", "/ui/overview"),
+        ("retention", "/ui/retention"),
         ("definitions", "/ui/definitions"),
         ("new-definition", "/ui/definitions/new"),
         ("tenants", "/ui/tenants"),

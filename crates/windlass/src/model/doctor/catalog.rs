@@ -92,8 +92,8 @@ pub(crate) fn differences(fresh: &str, found: &[CatalogObject]) -> Vec<Differenc
             differences.push(difference(Deviation::Altered, &one.remove));
         }
     }
-    // A weekly partition is created by the keeper, and only those that exist are compared.
-    let missing = expected.keys().filter(|key| !seen.contains(*key) && !key.1.ends_with("_week"));
+    // A partition is created by the keeper, and only those that exist are compared.
+    let missing = expected.keys().filter(|key| !seen.contains(*key) && !key.1.ends_with("_part"));
     for (kind, name) in missing {
         let (kind, object) = ((*kind).to_owned(), (*name).to_owned());
         differences.push(Difference { kind, object, deviation: Deviation::Missing, undo: None });

@@ -48,12 +48,18 @@ pub struct RetentionProgress {
     pub keep_seconds: i64,
     /// Everything that ended before this instant has been checked.
     pub reached: Option<Timestamp>,
-    /// How far deletion is behind, in seconds.
+    /// How long ago the first due job that nothing holds back should have been deleted, in seconds.
     pub behind_seconds: Option<i64>,
     /// Jobs deleted so far. `None` for the rule of a definition if only one tenant is read.
     pub purged: Option<i64>,
     /// When the keeper checked last.
     pub looked_at: Option<Timestamp>,
+    /// Jobs past their period that still exist.
+    pub due: i64,
+    /// There may be more due jobs than that: only the oldest ones were counted.
+    pub is_due_partial: bool,
+    /// Why some of the due jobs still exist, with their number.
+    pub held_back: Vec<String>,
 }
 
 /// A legal hold: on one job, on the jobs of a subject, or on all data of the tenant.

@@ -24,7 +24,7 @@ async fn a_keepers_login_creates_no_more_partitions_than_keepers_do() {
     let queue = TestQueue::create().await;
     let role = Login::create(&queue, "windlass_keeper").await;
     let keeper = role.client().await;
-    assert_eq!(refused_field(&keeper, "select windlass.maintain_partitions(3)").await, "weeks_ahead");
+    assert_eq!(refused_field(&keeper, "select windlass.maintain_partitions(3)").await, "days_ahead");
     keeper.batch_execute("begin; select windlass.maintain_partitions(2)").await.unwrap();
     let locks = "select count(*) from pg_locks l join pg_class c on c.oid = l.relation
         where c.relnamespace = 'windlass'::regnamespace and l.mode = 'AccessExclusiveLock'
@@ -34,15 +34,16 @@ async fn a_keepers_login_creates_no_more_partitions_than_keepers_do() {
     role.drop().await;
 }
 
-/// A-422: each try makes all readers wait for a tenth of a second.
+/// A-422: each try makes all readers wait for a tenth of a second, and every worker process has a keeper.
 #[tokio::test]
 async fn a_partition_that_is_not_needed_yet_is_tried_once_per_round() {
     let queue = TestQueue::create().await;
     let admin = queue.client().await;
-    let drop_next = "do $$ begin
-        execute format('drop table windlass.%I, windlass.%I',
-          to_char(now() at time zone 'UTC' + interval '2 weeks', '\"job\"_IYYY_\"w\"IW'),
-          to_char(now() at time zone 'UTC' + interval '2 weeks', '\"history\"_IYYY_\"w\"IW'));
+    let drop_next = "do $$ declare part text;
+      begin
+        foreach part in array windlass.partitioned() loop
+          execute format('drop table windlass.%I', part || to_char(now() at time zone 'UTC' + interval '2 days', '_YYYYMMDD'));
+        end loop;
       end $$";
     admin.batch_execute(drop_next).await.unwrap();
     let reader = queue.client().await;
@@ -50,9 +51,14 @@ async fn a_partition_that_is_not_needed_yet_is_tried_once_per_round() {
     let round = "select made, is_unfinished from windlass.maintain_partitions(2)";
     let row = admin.query_one(round, &[]).await.unwrap();
     assert_eq!((row.get::<_, i32>(0), row.get::<_, bool>(1)), (0, false));
+    // Nor by another keeper, whose round comes a moment later, and not before ten minutes have passed.
     reader.batch_execute("commit").await.unwrap();
-    let row = admin.query_one(round, &[]).await.unwrap();
-    assert_eq!((row.get::<_, i32>(0), row.get::<_, bool>(1)), (2, false));
+    for (minutes, made) in [(0, 0), (9, 0), (11, 4)] {
+        let passed = "update windlass.partition_rate set busy_at = busy_at - make_interval(mins => $1)";
+        assert_eq!(admin.execute(passed, &[&minutes]).await.unwrap(), 1);
+        let row = admin.query_one(round, &[]).await.unwrap();
+        assert_eq!((row.get::<_, i32>(0), row.get::<_, bool>(1)), (made, false), "after {minutes} minutes");
+    }
 }
 
 /// A-423: such a row made the whole list unreadable.

@@ -75,7 +75,7 @@ begin
     execute format('create domain attack_domains.%I as pg_catalog.%I check (attack.check_%s(value))', one.name, one.name, one.name);
   end loop;
   -- Relations of our names, found first by whoever names one without its schema.
-  for one in select c.relname from pg_class c where c.relnamespace = 'windlass'::regnamespace and c.relkind in ('r', 'p', 'v') and c.relname !~ '_w[0-9]{2}$' loop
+  for one in select c.relname from pg_class c where c.relnamespace = 'windlass'::regnamespace and c.relkind in ('r', 'p', 'v') and c.relname !~ '_[0-9]{8}' loop
     execute format('create temp table %I (tenant_id attack.uuid, job_id attack.uuid, id attack.uuid)', one.relname);
   end loop;
   create temp table windlass_inbox (tenant attack.uuid, job attack.uuid, lane attack.int4, max_attempts attack.int2, part attack.int4,

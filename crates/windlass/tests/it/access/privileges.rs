@@ -20,7 +20,7 @@ async fn each_role_has_exactly_the_documented_privileges() {
             cross join lateral (select string_agg(a.attname, ' ' order by a.attnum) as columns from pg_attribute a
               where p.privilege = 'select' and a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
                 and not has_column_privilege(r.role, c.oid, a.attnum, 'select')) o
-           where c.relnamespace = 'windlass'::regnamespace and c.relkind in ('r', 'p', 'v') and c.relname !~ '_w[0-9]{2}$'
+           where c.relnamespace = 'windlass'::regnamespace and c.relkind in ('r', 'p', 'v') and c.relname !~ '_[0-9]{8}'
              and (has_table_privilege(r.role, c.oid, p.privilege)
                   or p.privilege in ('select', 'insert', 'update') and has_any_column_privilege(r.role, c.oid, p.privilege))
            group by 1, 2),

@@ -2,6 +2,7 @@
 
 use jiff::SignedDuration;
 use serde_json::json;
+use uuid::Uuid;
 use windlass::events::NewEvent;
 use windlass::keeper::Duty;
 use windlass::schedule::NewTrigger;
@@ -10,6 +11,7 @@ use windlass_testing::{TestQueue, eventually};
 
 use super::{assert_shown, set_aside};
 use crate::event::{event, outcomes};
+use crate::retention::retire;
 use crate::schedule::{create, define, every_minute, look_back};
 use crate::support::{Hand, count, keeper};
 
@@ -280,7 +282,7 @@ pub(super) async fn purge_tenants(queue: &TestQueue) {
     let other = queue.client().await;
     let lock = format!("begin; select from windlass.tenants where id = '{locked}' for update");
     other.batch_execute(&lock).await.unwrap();
-    let left = |tenants: &[uuid::Uuid]| {
+    let left = |tenants: &[Uuid]| {
         let ids: Vec<String> = tenants.iter().map(|id| format!("'{id}'")).collect();
         format!("select count(*) from windlass.tenants where id in ({})", ids.join(", "))
     };
@@ -302,32 +304,50 @@ pub(super) async fn purge_tenants(queue: &TestQueue) {
     assert_shown(queue, &held.to_string(), "legal hold").await;
 }
 
-/// A partition with another week's bounds, and a table with the name of another.
+/// A partition with another day's bounds, and a table with the name of another.
 pub(super) async fn partition(queue: &TestQueue) {
     let client = queue.client().await;
     let spoil = "do $$
         declare
-          week timestamp := date_trunc('week', now() at time zone 'UTC');
-          next text := 'job_' || to_char(week + interval '1 week', 'IYYY_\"w\"IW');
+          day timestamp := date_trunc('day', now() at time zone 'UTC');
+          next text := to_char(day + interval '1 day', '_YYYYMMDD');
         begin
-          execute format('drop table windlass.%I', next);
-          execute format('drop table windlass.%I', 'job_' || to_char(week + interval '2 weeks', 'IYYY_\"w\"IW'));
-          execute format('create table windlass.%I partition of windlass.job for values from (%L) to (%L)', next,
-            windlass.uuid7_floor((week + interval '1 week 5 hours') at time zone 'UTC'),
-            windlass.uuid7_floor((week + interval '2 weeks 5 hours') at time zone 'UTC'));
-          execute format('alter table windlass.%I owner to windlass_owner', next);
-          execute format('drop table windlass.%I', 'history_' || to_char(week + interval '1 week', 'IYYY_\"w\"IW'));
-          execute format('create table windlass.%I ()', 'history_' || to_char(week + interval '1 week', 'IYYY_\"w\"IW'));
+          execute format('drop table windlass.%I', 'job' || next);
+          execute format('drop table windlass.%I', 'job' || to_char(day + interval '2 days', '_YYYYMMDD'));
+          execute format('create table windlass.%I partition of windlass.job for values from (%L) to (%L)', 'job' || next,
+            windlass.uuid7_floor((day + interval '1 day 5 hours') at time zone 'UTC'),
+            windlass.uuid7_floor((day + interval '2 days 5 hours') at time zone 'UTC'));
+          execute format('alter table windlass.%I owner to windlass_owner', 'job' || next);
+          execute format('drop table windlass.%I', 'history' || next);
+          execute format('create table windlass.%I ()', 'history' || next);
         end $$";
     client.batch_execute(spoil).await.unwrap();
-    assert_eq!(keeper(queue).run_once(Duty::Partition).await.unwrap().moved, 1, "the week after it");
-    let week: String = client
-        .query_one("select to_char(now() at time zone 'UTC' + interval '1 week', 'IYYY_\"w\"IW')", &[])
+    assert_eq!(
+        keeper(queue).run_once(Duty::Partition).await.unwrap().moved,
+        1,
+        "the rest of the day after it"
+    );
+    let day: String = client
+        .query_one("select to_char((now() + interval '1 day') at time zone 'UTC', '_YYYYMMDD')", &[])
         .await
         .unwrap()
         .get(0);
-    assert_shown(queue, &format!("job_{week}"), "not the week in its name").await;
-    assert_shown(queue, &format!("history_{week}"), "not a partition").await;
+    assert_shown(queue, &format!("job{day}"), "not the time in its name").await;
+    assert_shown(queue, &format!("history{day}"), "not a partition").await;
+}
+
+/// A job whose end cannot be added to, in a partition that is replaced: it stays, and the others go.
+pub(super) async fn retire_partition() {
+    let (queue, hand) = retire::aged().await;
+    let (bad, good) = (retire::end_old(&hand, "", None).await, retire::end_old(&hand, "", None).await);
+    let spoil = "update windlass.history set finished_at = '294276-12-31 23:59:59Z' where job_id = $1";
+    hand.client.execute(spoil, &[&bad]).await.unwrap();
+    retire::until_step(&hand.client, "dropped").await;
+    let left = "select id from windlass.job where id = any ($1)";
+    let left: Vec<Uuid> =
+        hand.client.query(left, &[&vec![bad, good]]).await.unwrap().iter().map(|row| row.get(0)).collect();
+    assert_eq!(left, [bad]);
+    drop(queue);
 }
 
 /// History of a lane that does not exist, at a time that cannot be summed, and that another session holds; counters that no chart can show.

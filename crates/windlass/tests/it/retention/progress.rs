@@ -25,7 +25,9 @@ pub(super) async fn fill(hand: &Hand, key: &str, jobs: i64) {
            returning tenant_id, id, lane)
          insert into windlass.history (tenant_id, job_id, started_at, finished_at, attempt, lane, outcome, job_status)
            select n.tenant_id, n.id, now(), now() - interval '3 days' + row_number() over () * interval '10 ms', 1, n.lane, 1, 1 from new n;
-         insert into windlass.tally (tenant_id, lane, succeeded) select h.tenant_id, h.lane, {jobs} from windlass.history h where h.job_id = '{id}'"
+         insert into windlass.tally (tenant_id, lane, succeeded) select h.tenant_id, h.lane, {jobs} from windlass.history h where h.job_id = '{id}';
+         -- As if they had been enqueued within a day: a keeper must not divide the partitions that contain them.
+         update windlass.partition_rate set at = clock_timestamp() - interval '1 day'"
     );
     hand.client.batch_execute(&fill).await.unwrap();
 }
@@ -220,7 +222,7 @@ async fn prune_all(watch: &mut Watch) -> (i32, usize) {
     }
 }
 
-/// If retention is shorter than a partition's week, old and new rows are on the same pages; a check must not read them all.
+/// If retention is shorter than a partition's day, old and new rows are on the same pages; a check must not read them all.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_check_reads_due_rows_though_they_share_pages_with_new_ones() {
     let queue = TestQueue::create().await;

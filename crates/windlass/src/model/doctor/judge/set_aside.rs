@@ -13,9 +13,10 @@ pub(super) fn judge(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
         let advice = match trouble.duty.as_str() {
             "definition" => "fix the field through the API, the web UI or `windlass.define`",
             "schedule" | "dispatch" => "change or delete the trigger",
-            "partition" if trouble.reason.contains(" depends on ") => {
+            "partition" | "retire" if trouble.reason.contains(" depends on ") => {
                 "drop the object that depends on it, as its owner or as a superuser; new partitions are created anyway"
             }
+            "retire" => "nothing is lost; the keeper tries again",
             "partition" => "nothing is lost; if necessary, move the rows and create the partition again",
             "purge_tenants" => "release the legal holds of the tenant",
             "seal" => "find the error in the keeper's log",

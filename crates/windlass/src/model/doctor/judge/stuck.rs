@@ -54,9 +54,14 @@ fn stuck_one(stuck: &Stuck) -> Finding {
             format!("no retention rule was applied for {age}, and {jobs} are overdue"),
             keeper,
         ),
+        "retention" => warning(
+            "retention",
+            format!("{jobs} jobs of {} should have been deleted, the first one {age} ago", stuck.name),
+            "`windlass retention list` shows what holds them back; if nothing does, and a keeper runs, increase its `prune_share`",
+        ),
         "partition" => warning(
             "partitions",
-            format!("the partition of next week (from {}) does not exist yet", stuck.name),
+            format!("the partition of tomorrow ({}) does not exist yet", stuck.name),
             keeper,
         ),
         "paused" => warning(

@@ -25,6 +25,7 @@ fn every_finding_except_ok_gives_advice() {
         "unblock",
         "unknown run",
         "tenant",
+        "retention",
         "partition",
         "paused",
         "unknown key",

@@ -37,7 +37,7 @@ begin
           ('puller worker server', 'take extend finish fail snooze release'),
           ('keeper server',
            'tick promote lost_jobs reap pull_lost_jobs pull_reap expire unblock_all fold_tallies maintain_partitions prune prune_events
-            retire_lanes
+            retire retire_lanes
             summarize_times sample_activity seal_audit purge_deleted_tenants lead due_triggers next_due_ms fire_triggers
             pending_events event_triggers dispatch_events hold_event_back note_trouble note_locked keeper_route'),
           ('server admin operator',

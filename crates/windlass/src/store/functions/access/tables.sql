@@ -42,11 +42,12 @@ begin
   -- Each is guarded when it is created, but a restore into a server without our roles loses policies.
   for name in
     select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid
-     where i.inhparent in ('windlass.job'::regclass, 'windlass.history'::regclass)
+     where i.inhparent = any (array(select format('windlass.%I', p)::regclass from unnest(windlass.partitioned()) p))
   loop
     perform windlass.guard_table(name);
   end loop;
-  foreach name in array array['key_lock', 'audit_seals', 'audit_sealer', 'audit_heads',
+  foreach name in array array['retiring', 'retiring_change', 'retiring_gone', 'retiring_tenant', 'retiring_back',
+      'partition_look', 'partition_rate', 'leftover_mark', 'key_lock', 'audit_seals', 'audit_sealer', 'audit_heads',
       'users', 'members',
       'invitations', 'password_resets', 'api_tokens', 'sessions', 'request_keys', 'trouble', 'prune_passed', 'prune_again', 'dedupe',
       'idempotency', 'ordering', 'cancel_request', 'job_workers', 'drain_request', 'gate'] loop

@@ -72,10 +72,10 @@ end
 $$;
 
 -- Refuses ids that are too far in the future. An application may choose the ids of its jobs. A UUIDv7 contains its
--- creation time, and jobs are partitioned by the week of their id. An id of more than a day ahead is refused (clocks
+-- creation time, and jobs are partitioned by the time of their id. An id of more than a day ahead is refused (clocks
 -- differ by less), because it would be in the default partition. Any past id is accepted: no partition of the past is
 -- created any more, and jobs from an outbox or another queue have old ids. Ids of other versions contain no time; one in
--- the range of a future week is moved when the partition of that week is created (see partition_rows.sql).
+-- the range of a future day is moved when the partition of that day is created (see partition_rows.sql).
 -- The nil and the max UUID are refused: lists start and end with them, so no list would show such a job.
 create or replace function windlass.refuse_ids(jobs uuid[]) returns void
 language plpgsql stable

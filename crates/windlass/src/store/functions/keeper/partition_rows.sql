@@ -1,12 +1,12 @@
--- Rows in the default partition that belong to a week whose partition does not exist yet. A caller can choose ids of any week: UUIDs of
--- other versions than 7 are not refused by their time (see refuse_ids), and one of them would otherwise keep that week's partition from
+-- Rows in the default partition that belong to a day whose partition does not exist yet. A caller can choose ids of any day: UUIDs of
+-- other versions than 7 are not refused by their time (see refuse_ids), and one of them would otherwise keep that day's partition from
 -- being created. So they are moved when it is created, in the same transaction.
 -- Up to 5000 rows and 16 MB are moved while the tables are locked. More are large: 18 jobs of one tenant can be. They are moved only while
--- their week has not begun, and without a lock that stops others: a constraint keeps further rows of that week out, their tenant's own
+-- their day has not begun, and without a lock that stops others: a constraint keeps further rows of that day out, their tenant's own
 -- changes of these jobs wait, and only attaching the partition locks the tables. Bounded by the time that a statement of a keeper has
 -- (15 s; 32 MB took 2.4 s on a busy machine): 100,000 rows and 64 MB. More than that stays, and `troubles` says so; when the jobs are
 -- deleted, or few enough are left, the next round creates the partition. Such ids cannot be refused instead: of random ones, one in 900 is
--- in a week of the next ten years.
+-- in a day of the next ten years.
 -- A transaction whose one snapshot (repeatable read) is older than the move does not find these jobs from then on: it looks in the new
 -- partition, whose rows it cannot see. Its next transaction finds them.
 -- Index: none; a scan of the default partition without a lock that stops anybody.
@@ -18,7 +18,7 @@ return case parent when 'job' then 'id' else 'job_id' end;
 
 -- Whether the default partition has rows of this range, whether they are too many or too large to be moved under a lock, and whether
 -- they are too many or too large to be moved at all.
-create or replace function windlass.rows_of_week(parent text, low uuid, high uuid, out has_rows boolean, out is_large boolean,
+create or replace function windlass.rows_of_range(parent text, low uuid, high uuid, out has_rows boolean, out is_large boolean,
   out is_too_much boolean)
 language plpgsql
 as $$
@@ -28,6 +28,8 @@ begin
              count(*) > 100000 or coalesce(sum(r.bytes), 0) > 67108864
       from (select %s as bytes from windlass.%I t where %I >= %L and %I < %L limit 100001) r',
     case parent when 'job' then 'pg_column_size(t.payload)'
+      when 'progress' then 'coalesce(pg_column_size(t.message), 0)'
+      when 'job_log' then 'pg_column_size(t.text)'
       else 'coalesce(pg_column_size(t.result), 0) + coalesce(pg_column_size(t.artifact), 0) + coalesce(pg_column_size(t.error_text), 0)
             + coalesce(pg_column_size(t.stdout_tail), 0) + coalesce(pg_column_size(t.stderr_tail), 0)' end,
     parent || '_default', windlass.partition_key(parent), low, windlass.partition_key(parent), high)
@@ -50,7 +52,7 @@ begin
 end
 $$;
 
--- Notes why a partition is not created, with the tenant that has the most rows of that week.
+-- Notes why a partition is not created, with the tenant that has the most rows of that day.
 create or replace function windlass.leave_partition(parent text, part text, low uuid, high uuid) returns void
 language plpgsql
 as $$
@@ -61,7 +63,7 @@ begin
        where %I >= %L and %I < %L group by 1 order by 2 desc, 1 limit 1',
     parent || '_default', windlass.partition_key(parent), low, windlass.partition_key(parent), high) into most;
   perform windlass.note_trouble('partition', '00000000-0000-0000-0000-000000000000', part,
-    format('was not created: the default partition has %s rows of that week, too many or too large to be moved, or is itself too large; '
+    format('was not created: the default partition has %s rows of that day, too many or too large to be moved, or is itself too large; '
         'most of them (%s) belong to tenant %s, whose callers chose these job ids. Delete those jobs, or leave them there: '
         'everything works, but deleting old jobs is slower',
       coalesce(most.of_all, 0), coalesce(most.of_tenant, 0), coalesce(most.tenant_id::text, '-')));

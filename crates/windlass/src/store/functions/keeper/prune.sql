@@ -8,6 +8,7 @@
 -- statement reads the whole backlog. The interval has at most ten times `most` rows, of all tenants and rules: a tenant whose
 -- rule starts again must not make one statement read the whole history of the others. Rows with the same time are read
 -- together, so that it always advances. A new rule starts at the oldest row.
+-- Large partitions are left to retire, which replaces them as a whole: rules pass over their jobs (see left_to_retire).
 -- A rule that has reached its end is processed again after a twentieth of its period, at most an hour: with 1,200 rules
 -- and nothing to do, checking each took 1.1 s every round. A round ends after five seconds; the next one continues.
 create or replace function windlass.prune(most integer) returns integer
@@ -33,13 +34,17 @@ declare
   room integer;
   gone integer;
   is_full boolean := false;
+  passed integer;
+  large record;
 begin
   if not windlass.try_gate('prune') then
     return 0;
   end if;
+  select * into large from windlass.left_to_retire();
   ended_before := windlass.move_prune_mark();
   perform windlass.begin_again();
   perform windlass.return_to_passed(most);
+  passed := windlass.prune_given_back(most);
   for rule in
     select r.duty, r.tenant_id, r.definition_id, r.definition_key, r.status as status_name, windlass.state_code(r.status) as status,
            clock_timestamp() - r.keep as cutoff, nullif(m.reached, '-infinity') as reached, coalesce(m.span, interval '1 minute') as span
@@ -54,12 +59,13 @@ begin
     step := rule.span;
     gone := 0;
     while since < rule.cutoff and not is_full loop
-      upto := windlass.end_of_rows(since, least(since + step, rule.cutoff), 10 * most);
+      upto := windlass.end_of_rows(since, least(since + step, rule.cutoff), 10 * most, large.low, large.high);
       room := most - seen;
       for batch in
         with old as materialized (
           select h.tenant_id, h.job_id, h.finished_at from windlass.history h
            where h.finished_at >= since and h.finished_at < upto and h.job_status = rule.status
+             and (h.job_id < large.low or h.job_id >= large.high) and h.tableoid <> all (large.tables)
              and h.lane in (
                select l.id from windlass.lane l
                 where l.definition_id = rule.definition_id
@@ -83,7 +89,7 @@ begin
         seen := seen + dealt.handled;
         gone := gone + dealt.gone;
       end loop;
-      step := case when is_full then greatest((upto - since) * 2, interval '1 ms') else least(step * 2, interval '6 hours') end;
+      step := case when is_full then greatest((upto - since) * 2, interval '1 ms') else least(step * 2, interval '30 days') end;
       since := upto;
       exit when clock_timestamp() - began > interval '5 s'; -- the mark keeps what was done
     end loop;
@@ -93,13 +99,16 @@ begin
     exit when is_full or clock_timestamp() - began > interval '5 s';
   end loop;
   perform windlass.end_again();
-  return greatest(seen + windlass.finish_clean_ups(most), windlass.prune_keys(most));
+  seen := seen + windlass.finish_clean_ups(most);
+  return greatest(seen, windlass.prune_keys(most), windlass.prune_leftovers(10 * most), passed);
 end
 $$;
 
--- Where an interval of the history ends that has at most `most` rows, and all rows of its last instant.
+-- Where an interval of the history ends that has at most `most` rows, and all rows of its last instant. Jobs whose ids are in
+-- the range from low to high are not read.
 -- Index: history_by_time, in its order: any other plan reads the whole interval.
-create or replace function windlass.end_of_rows(since timestamptz, upto timestamptz, most integer) returns timestamptz
+drop function if exists windlass.end_of_rows(timestamptz, timestamptz, integer); -- of earlier builds
+create or replace function windlass.end_of_rows(since timestamptz, upto timestamptz, most integer, low uuid, high uuid) returns timestamptz
 language plpgsql
 set enable_sort = off
 set enable_bitmapscan = off
@@ -110,6 +119,7 @@ declare
 begin
   select count(*) as n, max(p.finished_at) as last into passed from (
     select h.finished_at from windlass.history h where h.finished_at >= since and h.finished_at < upto
+       and (h.job_id < low or h.job_id >= high)
      order by h.finished_at fetch first most rows with ties) p;
   return case when passed.n < most then upto else passed.last + interval '1 us' end;
 end

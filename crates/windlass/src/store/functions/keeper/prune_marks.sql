@@ -62,25 +62,47 @@ $$;
 
 -- Moves rules back to jobs that they skipped, if no job waits for them any more, they are no longer locked (this
 -- transaction locks them), and a minute has passed since they could not be deleted. The rule may have changed since, so
--- both rules that may apply to a job are moved: its definition's and its tenant's.
+-- both rules that may apply to a job are moved: its definition's and its tenant's. Looks at ten times `most` of them, from
+-- where the last call ended: a tenant may have millions that others wait for.
+drop function if exists windlass.return_to_passed(integer); -- of earlier builds
 create or replace function windlass.return_to_passed(most integer) returns void
-language sql
+language plpgsql
 as $$
-  with free as materialized (
+#variable_conflict use_column
+declare
+  mark record;
+  last record;
+begin
+  insert into windlass.leftover_mark (of_table) values ('prune_passed') on conflict do nothing;
+  select m.at_tenant, coalesce(nullif(m.at_key, ''), '00000000-0000-0000-0000-000000000000')::uuid as at_job into mark
+    from windlass.leftover_mark m where m.of_table = 'prune_passed';
+  select p.tenant_id, p.job_id into last from windlass.prune_passed p
+   where (p.tenant_id, p.job_id) > (mark.at_tenant, mark.at_job) order by p.tenant_id, p.job_id offset 10 * most - 1 limit 1;
+  with page as materialized (
+    select p.tenant_id, p.job_id from windlass.prune_passed p
+     where (p.tenant_id, p.job_id) > (mark.at_tenant, mark.at_job)
+       and (p.tenant_id, p.job_id) <= (coalesce(last.tenant_id, 'ffffffff-ffff-ffff-ffff-ffffffffffff'),
+                                       coalesce(last.job_id, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))),
+  free as materialized (
     select p.tenant_id, p.job_id, h.finished_at, 'prune ' || l.definition_id || ' ' || windlass.state_name(h.job_status) as duty
-      from windlass.prune_passed p
+      from page p
       join windlass.history h on h.tenant_id = p.tenant_id and h.job_id = p.job_id and h.job_status is not null
       join windlass.lane l on l.tenant_id = h.tenant_id and l.id = h.lane
      where not exists (select from windlass.dependency d join windlass.blocked b on b.tenant_id = d.tenant_id and b.job_id = d.job_id
                         where d.tenant_id = p.tenant_id and d.needs_job_id = p.job_id)
        and not windlass.is_set_aside('prune', p.tenant_id, p.job_id::text)
-     limit most for update of h skip locked),
+       for update of h skip locked),
   freed as (
-    delete from windlass.prune_passed p
-     where (p.tenant_id, p.job_id) in (select f.tenant_id, f.job_id from free f)
-        or not exists (select from windlass.job b where b.tenant_id = p.tenant_id and b.id = p.job_id))
+    delete from windlass.prune_passed p using page g
+     where p.tenant_id = g.tenant_id and p.job_id = g.job_id
+       and ((p.tenant_id, p.job_id) in (select f.tenant_id, f.job_id from free f)
+            or not exists (select from windlass.job b where b.tenant_id = p.tenant_id and b.id = p.job_id)))
   update windlass.keeper_mark m set reached = least(m.reached, f.finished_at)
     from (select d.duty, min(f.finished_at) as finished_at
             from free f cross join lateral (values (f.duty), (f.duty || ' ' || f.tenant_id)) d (duty) group by d.duty) f
-   where m.duty = f.duty
+   where m.duty = f.duty;
+  update windlass.leftover_mark m
+     set at_tenant = coalesce(last.tenant_id, '00000000-0000-0000-0000-000000000000'), at_key = coalesce(last.job_id::text, '')
+   where m.of_table = 'prune_passed';
+end
 $$;

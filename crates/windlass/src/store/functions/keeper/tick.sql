@@ -7,7 +7,7 @@
 -- their instants, templates and conditions are decided in Rust, so a keeper has to run for them (decision 0025). `note` says how
 -- many wait for one.
 -- Lock order: every duty skips what others have locked or waits 200 ms for it. All locks last until the end of the call, so the
--- partitions, which lock whole tables, come last.
+-- partitions, which lock whole tables, come last: one step of a replacement in each call.
 create or replace function windlass.tick(budget interval default '1 s')
 returns table (duty text, moved integer, has_more boolean, ms integer, note text)
 language plpgsql security definer
@@ -19,10 +19,10 @@ declare
   ends_at timestamptz;
   began timestamptz;
   names text[] := array['promote', 'reap', 'unblock', 'expire', 'fold', 'prune', 'seal', 'purge_tenants', 'sample'];
-  counts integer[] := array_fill(0, array[10]);
-  spent integer[] := array_fill(0, array[10]);
-  more boolean[] := array_fill(true, array[10]);
-  notes text[] := array_fill(null::text, array[10]);
+  counts integer[] := array_fill(0, array[11]);
+  spent integer[] := array_fill(0, array[11]);
+  more boolean[] := array_fill(true, array[11]);
+  notes text[] := array_fill(null::text, array[11]);
   round record;
   is_first boolean := true;
 begin
@@ -34,7 +34,7 @@ begin
   if not windlass.try_lock_gate('00000000-0000-0000-0000-000000000000', 'tick', true) then
     return;
   end if;
-  names := array(select n from unnest(names) n order by random()) || array['partition'];
+  names := array(select n from unnest(names) n order by random()) || array['partition', 'retire'];
   loop
     for i in 1 .. cardinality(names) loop
       continue when not more[i] or not is_first and clock_timestamp() >= ends_at;
@@ -42,7 +42,7 @@ begin
       begin
         select d.moved, d.has_more into round from windlass.run_duty(names[i]) d;
         counts[i] := counts[i] + coalesce(round.moved, 0);
-        more[i] := coalesce(round.has_more, false) and names[i] <> 'partition';
+        more[i] := coalesce(round.has_more, false) and names[i] not in ('partition', 'retire');
       exception when others then
         perform windlass.raise_server_trouble(sqlstate, sqlerrm);
         notes[i] := left(format('%s: %s', sqlstate, sqlerrm), 500);
@@ -98,6 +98,8 @@ begin
       moved := windlass.sample_activity(15);
     when 'partition' then
       select d.made + d.dropped into moved from windlass.maintain_partitions(2) d;
+    when 'retire' then
+      select least(d.gone, 2147483647)::integer into moved from windlass.retire() d;
   end case;
 end
 $$;

@@ -1,8 +1,8 @@
 -- Protects a job, the jobs of a subject, or (with neither) all jobs of the tenant from deletion, by retention or by an
 -- operator. A tenant has at most 1000 holds, because each is compared with every job that is about to be deleted.
 -- Counted under the lock, so the limit is exact.
--- Lock order: the gate `hold`, then as in a cancel. Waits for deletions in progress, and blocks new ones until commit:
--- all jobs that exist then are kept, with their artifacts.
+-- Lock order: the gate `hold`, the gate `retire holds`, then as in a cancel. Waits for deletions in progress, and blocks
+-- new ones until commit: all jobs that exist then are kept, with their artifacts.
 create or replace function windlass.place_hold(tenant uuid, on_job uuid, on_type text, on_id text, why text, by_actor text) returns uuid
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -22,6 +22,7 @@ begin
     end if;
   end if;
   perform windlass.lock_gate(tenant, 'hold');
+  perform windlass.share_gate('00000000-0000-0000-0000-000000000000', 'retire holds');
   perform windlass.need_tenant(tenant);
   if (select count(*) from windlass.legal_hold h where h.tenant_id = tenant) >= 1000 then
     raise exception 'the tenant has 1000 legal holds; release some first' using errcode = 'WL005', column = 'reason';

@@ -31,22 +31,6 @@ as $$
    where o.keep_seconds is not null
 $$;
 
--- The progress of each rule.
-create or replace function windlass.retention_progress()
-returns table (tenant_id uuid, definition_key text, status text, keep_seconds bigint, reached timestamptz, behind_seconds bigint,
-  purged bigint, looked_at timestamptz)
-language sql stable security definer
-set search_path = pg_catalog, windlass, pg_temp
-as $$
-  select r.tenant_id, r.definition_key, r.status, extract(epoch from r.keep)::bigint, nullif(m.reached, '-infinity'),
-         case when m.reached > '-infinity' then greatest(0, extract(epoch from clock_timestamp() - r.keep - m.reached)) end::bigint,
-         -- For a tenant, the count of a rule that applies to all of them would show what others do.
-         case when r.tenant_id is not null or windlass.current_tenant() is null then coalesce(m.moved, 0) end, m.updated_at
-    from windlass.retention_rules() r left join windlass.keeper_mark m on m.duty = r.duty
-   where windlass.current_tenant() is null or r.tenant_id is null or r.tenant_id = windlass.current_tenant()
-   order by r.definition_key, r.status, r.tenant_id nulls first
-$$;
-
 -- Sets or, with is_cleared, removes a tenant's own rule; returns whether there was a rule to remove. keep null means
 -- forever. The mark of the previous rule must not hide jobs from the new one, so the tenant's history is read again
 -- (see begin_again), unless the rule is unchanged.

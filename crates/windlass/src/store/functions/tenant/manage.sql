@@ -181,7 +181,7 @@ begin
     return -1;
   end if;
   begin
-    select p.purged into purged from windlass.purge_step(tenant, most) p;
+    select p.purged into purged from windlass.purge_step(tenant, most, true) p;
   exception when query_canceled or others then -- others does not include a timeout, which would roll back the tenant's turn
     raise warning 'the tenant % cannot be deleted: %', tenant, sqlerrm;
     blocked := sqlerrm;

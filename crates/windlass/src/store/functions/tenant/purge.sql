@@ -35,7 +35,7 @@ begin
     perform windlass.record_act('00000000-0000-0000-0000-000000000000', 'tenant.delete', tenant::text, was, windlass.shown_tenant(tenant));
     perform windlass.watch_tenants();
   end if;
-  select s.purged, s.done and not is_new into purged, done from windlass.purge_step(tenant, most) s;
+  select s.purged, s.done and not is_new into purged, done from windlass.purge_step(tenant, most, false) s;
 exception when lock_not_available then
   perform windlass.refuse_locked('the tenant');
 end
@@ -54,7 +54,8 @@ $$;
 -- that transaction holds, and neither would end.
 -- Lock order (decision 0020): the gate of holds; the tenant's row, for the barrier and for the last step; then as in a
 -- purge.
-create or replace function windlass.purge_step(tenant uuid, most integer, out purged integer, out done boolean)
+drop function if exists windlass.purge_step(uuid, integer); -- of earlier builds
+create or replace function windlass.purge_step(tenant uuid, most integer, by_keeper boolean, out purged integer, out done boolean)
 language plpgsql
 set search_path = pg_catalog, windlass, pg_temp
 set lock_timeout = '200ms'
@@ -85,7 +86,10 @@ begin
     elsif not exists (select from pg_snapshot_xip(now_running) x (id) where x.id < was.barrier) then
       perform from windlass.tenants t where t.id = tenant for update;
       done := not windlass.purge_other_rows(tenant, most);
-      if done then
+      -- The transaction of another caller may stay open, and would lock the gate of all replacements: a keeper does the rest.
+      if windlass.forget_retiring(tenant, most, by_keeper) then
+        done := done and not by_keeper;
+      elsif done then
         perform windlass.purge_last_rows(tenant);
       end if;
     end if;
@@ -132,10 +136,18 @@ declare
   has_gone boolean := false;
 begin
   foreach of_table in array array['event_pending', 'event_dispatch', 'event', 'fire', 'job_triggers', 'dedupe', 'idempotency',
-      'request_keys', 'ordering', 'dependency', 'unblock_due', 'tally', 'activity', 'pull_lease', 'progress',
-      'job_log', 'expiry', 'purge_wait', 'prune_passed', 'cancel_request'] loop
+      'request_keys', 'ordering', 'dependency', 'unblock_due', 'tally', 'activity', 'pull_lease', 'expiry', 'purge_wait', 'prune_passed',
+      'cancel_request'] loop
     execute format('delete from windlass.%I r
                      where r.ctid = any (array(select o.ctid from windlass.%1$I o where o.tenant_id = $1 limit $2))', of_table)
+      using tenant, most;
+    get diagnostics gone = row_count;
+    has_gone := has_gone or gone > 0;
+  end loop;
+  -- By the job: these are partitioned, and a ctid is unique only within a partition.
+  foreach of_table in array array['progress', 'job_log'] loop
+    execute format('delete from windlass.%I r where r.tenant_id = $1
+                       and r.job_id = any (array(select o.job_id from windlass.%1$I o where o.tenant_id = $1 limit $2))', of_table)
       using tenant, most;
     get diagnostics gone = row_count;
     has_gone := has_gone or gone > 0;
@@ -158,6 +170,7 @@ begin
   delete from windlass.retention r where r.tenant_id = tenant;
   delete from windlass.prune_again a where a.tenant_id = tenant;
   delete from windlass.keeper_mark m where m.duty like 'prune % ' || tenant;
+  update windlass.leftover_mark m set at_tenant = '00000000-0000-0000-0000-000000000000', at_key = '' where m.at_tenant = tenant;
   delete from windlass.trouble t where t.tenant_id = tenant;
   delete from windlass.password_resets p where p.by_tenant = tenant;
   update windlass.sessions s set chosen_tenant = null where s.chosen_tenant = tenant;

@@ -80,7 +80,7 @@ begin
     perform windlass.refuse_span('lease_ms', 1, 600000);
   elsif by_holder is null then
     raise exception 'by_holder must be a uuid' using errcode = 'WL007', column = 'by_holder';
-  elsif coalesce(of_duty not in ('schedule', 'dispatch', 'prune'), true) then
+  elsif coalesce(of_duty not in ('schedule', 'dispatch', 'prune', 'retire'), true) then
     raise exception 'the duty % has no leader', coalesce(quote_literal(of_duty), 'null') using errcode = 'WL007', column = 'of_duty';
   end if;
   select l.holder, l.epoch, l.expires_at - clock_timestamp() as rest into held from windlass.leader l where l.duty = of_duty;

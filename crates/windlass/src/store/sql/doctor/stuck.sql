@@ -1,7 +1,11 @@
 -- Work that is overdue, one row per kind: duties of the keeper, and queued jobs that no live worker has a handler for.
--- Reads only counters and small tables, and no body. Counters may be out of range: the doctor reports that. unknown
--- run: a live worker last reported how many jobs it has, and holds more that it claimed at least a lease before that.
--- prune: rules that should have been applied hours ago, if none was for an hour.
+-- Reads counters and small tables, the oldest part of history for retention, and no body. Counters may be out of range: the
+-- doctor reports that. unknown run: a live worker last reported how many jobs it has, and holds more that it claimed at
+-- least a lease before that. prune: rules that should have been applied hours ago, if none was for an hour. retention:
+-- rules that are applied and fall behind.
+with progress as materialized (
+  select p.definition_key, p.status, p.keep_seconds, p.due, p.behind_seconds, max(p.looked_at) over () as last_look
+    from windlass.retention_progress() p)
 select 'promote' as kind, '' as name, count(*) as jobs, coalesce(extract(epoch from clock_timestamp() - min(d.due_at))::bigint,
        0) as age_seconds
   from windlass.deferred d where d.due_at < clock_timestamp() - interval '30 s'
@@ -44,11 +48,14 @@ select 'paused', q.name, least(coalesce((select sum(c.queued) from windlass.job_
   from windlass.queues q where q.is_paused
 union all
 select 'prune', '', count(*), extract(epoch from clock_timestamp() - max(p.last_look))::bigint
-  from (select p.behind_seconds, max(p.looked_at) over () as last_look from windlass.retention_progress() p) p
- where p.behind_seconds > 7200 and p.last_look < clock_timestamp() - interval '1 hour'
+  from progress p where p.behind_seconds > 7200 and p.last_look < clock_timestamp() - interval '1 hour'
 having count(*) > 0
 union all
-select 'partition', to_char(w.week, 'YYYY-MM-DD'), 0, 0
-  from (select date_trunc('week', now() at time zone 'UTC') + interval '1 week' as week) w
- where to_regclass('windlass.job_' || to_char(w.week, 'IYYY_"w"IW')) is null
+select 'retention', p.definition_key || ' ' || p.status, p.due, p.behind_seconds
+  from progress p
+ where p.behind_seconds > greatest(3600, least(p.keep_seconds / 10, 86400)) and p.last_look >= clock_timestamp() - interval '1 hour'
+union all
+select 'partition', to_char(d.day, 'YYYY-MM-DD'), 0, 0
+  from (select date_trunc('day', now() at time zone 'UTC') + interval '1 day' as day) d
+ where to_regclass('windlass.job_' || to_char(d.day, 'YYYYMMDD')) is null
  order by 1, 2

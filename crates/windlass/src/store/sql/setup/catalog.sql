@@ -1,6 +1,7 @@
 -- What the schema consists of, one row per object: who owns it, what protects it, and the privileges of our roles and of everybody. Compared
 -- with the list of a fresh installation (store/catalog.txt), which has the same rows on every supported server. Privileges of
--- other roles are not ours to judge. All weekly partitions have one name. Reads only the catalog, which every login may read, so it also
+-- other roles are not ours to judge. All partitions by time have one name, and so have the tables
+-- that are about to replace one. Reads only the catalog, which every login may read, so it also
 -- works for a login without any privilege. take: the statement that makes windlass_owner the owner of an object of another role. remove: the
 -- statement that removes a policy or a privilege which should not be there.
 -- pinned: constants in bodies and views are printed by the settings of the session, so these are set for this statement. A row needs it
@@ -17,7 +18,7 @@ of_schema as (
   select n.oid, n.nspowner, n.nspacl from pg_catalog.pg_namespace n where n.nspname = 'windlass'),
 relations as (
   select c.oid, c.relname, c.relkind, c.relowner, c.relacl, c.relrowsecurity, c.relforcerowsecurity, c.reloptions,
-         case when c.relispartition then regexp_replace(c.relname::text, '_[0-9]{4}_w[0-9]{2}$', '_week') else c.relname::text end as name
+         regexp_replace(c.relname::text, '^(job|history|progress|job_log)_[0-9]{8}(_[0-9]{4})?(_n[0-9]+)?$', '\1_part') as name
     from of_schema n join pg_catalog.pg_class c on c.relnamespace = n.oid and c.relkind in ('r', 'p', 'v', 'S'))
 select 'schema' as kind, 'windlass' as name, 'windlass' as object, pg_catalog.pg_get_userbyid(n.nspowner)::text as owner,
        g.list as state, 'alter schema windlass owner to windlass_owner' as take, null as remove
