@@ -84,6 +84,11 @@ pub(crate) fn server_cpu_seconds(backend: u32) -> Option<f64> {
     Some(seconds)
 }
 
+/// The name of the program that a process runs.
+pub(crate) fn program_of(process: u32) -> Option<String> {
+    std::fs::read_to_string(format!("/proc/{process}/comm")).ok()
+}
+
 fn parent_of(process: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
@@ -103,7 +108,7 @@ pub(crate) fn memory_kb(status_file: &str, field: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{cpu_seconds, own_rss_kb, server_cpu_seconds};
+    use super::{cpu_seconds, own_rss_kb, program_of, server_cpu_seconds};
 
     #[test]
     fn a_process_reports_its_memory() {
@@ -115,5 +120,6 @@ mod tests {
         let own = std::process::id();
         assert!(cpu_seconds(own).unwrap() >= 0.0);
         assert!(server_cpu_seconds(own).unwrap() >= cpu_seconds(own).unwrap());
+        assert!(program_of(own).is_some_and(|name| name.starts_with("windlass")));
     }
 }
