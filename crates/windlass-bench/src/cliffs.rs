@@ -35,7 +35,7 @@ pub(crate) enum Case {
     Limits,
     /// A plain drain beside 300,000 blocked jobs.
     Blocked,
-    /// The end of these: 300 jobs, each with 1,000 dependents.
+    /// The end of such jobs: 300 jobs, each with 1,000 dependents.
     Unblocked,
     /// 1,000,000 jobs that are due in the same second.
     Due,
@@ -136,11 +136,11 @@ pub(crate) async fn run(plan: &CliffsPlan) -> Result<()> {
         "case", "jobs", "per s", "server us", "client us", "plain us", "times", "claim p99", "others"
     );
     let stolen = Stolen::watch();
-    let mut cases = Cases::new(&server, plan.divisor)?;
+    let cases = Cases::new(&server, plan.divisor)?;
     let mut figures = Vec::new();
     for case in Case::ALL.into_iter().filter(|case| plan.only.is_empty() || plan.only.contains(case)) {
         eprintln!("{}", case.as_str());
-        let plain = if case == Case::Fair { cases.one_tenant().await? } else { cases.plain().await? };
+        let plain = cases.plain(case).await?;
         let drained = cases.run(case).await.map_err(|error| format!("{}: {error}", case.as_str()))?;
         let figure = Figure::new(case, drained, &plain);
         print(&figure);

@@ -41,9 +41,6 @@ pub(super) struct Cases<'a> {
     server: &'a Server,
     divisor: u64,
     claims: Claims,
-    last_plain: Option<Drained>,
-    /// The database of the blocked jobs, which are unblocked by the next case.
-    blocked: Option<Filled>,
 }
 
 struct Filled {
@@ -53,7 +50,7 @@ struct Filled {
 
 impl<'a> Cases<'a> {
     pub(super) fn new(server: &'a Server, divisor: u64) -> Result<Self> {
-        Ok(Self { server, divisor, claims: Claims::install()?, last_plain: None, blocked: None })
+        Ok(Self { server, divisor, claims: Claims::install()? })
     }
 
     /// A size, divided.
@@ -71,15 +68,17 @@ impl<'a> Cases<'a> {
         drain(self.server, &self.claims, &filled.queue, &filled.client, jobs).await
     }
 
-    /// Right before a case. Only the case `unblocked` needs the database of the case before it, and is compared with the same drain.
-    pub(super) async fn plain(&mut self) -> Result<Drained> {
-        if let (Some(plain), true) = (self.last_plain, self.blocked.is_some()) {
-            return Ok(plain);
-        }
+    /// A drain of as many plain jobs as the case has, but not more than `PLAIN`: every drain includes the start of the worker.
+    pub(super) async fn plain(&self, case: Case) -> Result<Drained> {
+        let jobs = match case {
+            Case::Fair => return self.large(false).await,
+            Case::Tenants => self.of(TENANTS),
+            Case::Limits => self.of(LIMITED) * JOBS_OF_LIMITED,
+            Case::FanOut => self.of(FAN_OUT),
+            Case::Blocked | Case::Unblocked | Case::Due => self.of(PLAIN),
+        };
         let filled = self.fresh().await?;
-        let plain = self.plain_in(&filled, self.of(PLAIN)).await?;
-        self.last_plain = Some(plain);
-        Ok(plain)
+        self.plain_in(&filled, jobs.min(self.of(PLAIN))).await
     }
 
     async fn plain_in(&self, filled: &Filled, jobs: u64) -> Result<Drained> {
@@ -87,7 +86,7 @@ impl<'a> Cases<'a> {
         self.drain(filled, jobs).await
     }
 
-    pub(super) async fn run(&mut self, case: Case) -> Result<Drained> {
+    pub(super) async fn run(&self, case: Case) -> Result<Drained> {
         match case {
             Case::Tenants => self.tenants().await,
             Case::Limits => self.limits().await,
@@ -132,18 +131,13 @@ impl<'a> Cases<'a> {
         Ok(filled)
     }
 
-    async fn blocked(&mut self) -> Result<Drained> {
+    async fn blocked(&self) -> Result<Drained> {
         let filled = self.fill_blocked(self.of(PARENTS), CHILDREN).await?;
-        let drained = self.plain_in(&filled, self.of(PLAIN)).await?;
-        self.blocked = Some(filled);
-        Ok(drained)
+        self.plain_in(&filled, self.of(PLAIN)).await
     }
 
-    async fn unblocked(&mut self) -> Result<Drained> {
-        let filled = match self.blocked.take() {
-            Some(filled) => filled,
-            None => self.fill_blocked(self.of(PARENTS), CHILDREN).await?,
-        };
+    async fn unblocked(&self) -> Result<Drained> {
+        let filled = self.fill_blocked(self.of(PARENTS), CHILDREN).await?;
         make_due(&filled.client, 0).await?;
         self.drain(&filled, self.of(PARENTS) * (CHILDREN + 1)).await
     }
@@ -175,11 +169,6 @@ impl<'a> Cases<'a> {
         let filled = self.fill_blocked(1, children).await?;
         make_due(&filled.client, 0).await?;
         self.drain(&filled, children + 1).await
-    }
-
-    /// What the case `fair` is compared with.
-    pub(super) async fn one_tenant(&self) -> Result<Drained> {
-        self.large(false).await
     }
 
     /// The jobs of the small tenants are enqueued last. Only the first starts are timed.
