@@ -79,15 +79,14 @@ pub(crate) async fn run(plan: &PeersPlan) -> Result<()> {
         let first = (round - 1) as usize % installed.len().max(1);
         installed.rotate_left(first.min(1));
         rounds.round(round, &installed).await?;
+        rounds.sum(&mut figures);
+        figures.stolen = stolen.to_string();
+        // After each round, so that a run that is interrupted leaves what it has measured.
+        if let Some(file) = &plan.json {
+            std::fs::write(file, format!("{}\n", serde_json::to_string_pretty(&figures)?))
+                .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+        }
     }
-    rounds.finish(&mut figures);
-    figures.stolen = stolen.to_string();
     report::print(&figures);
-    server.stop().await?;
-    if let Some(file) = &plan.json {
-        std::fs::write(file, format!("{}\n", serde_json::to_string_pretty(&figures)?))
-            .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
-        println!("written to {}", file.display());
-    }
-    Ok(())
+    server.stop().await
 }

@@ -165,8 +165,8 @@ async fn scale_measures_each_step_and_what_limits_it() {
     let (text, figures) = compare("scale", words);
     let steps = figures["steps"].as_array().unwrap();
     let of = |what: &str| steps.iter().filter(|step| step["what"] == what).count();
-    // Two numbers each, and five settings for a drain and for single enqueues.
-    assert_eq!([of("drain"), of("single"), of("bulk")], [7, 7, 2], "{text}");
+    // Two numbers each, and six settings for a drain and for single enqueues.
+    assert_eq!([of("drain"), of("single"), of("bulk")], [8, 8, 2], "{text}");
     for step in steps {
         assert!(step["per_second"].as_f64() > Some(0.0), "{step}");
         assert!(

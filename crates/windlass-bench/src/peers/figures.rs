@@ -10,6 +10,7 @@ use crate::cost::Rate;
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Figures {
     pub(super) server: String,
+    pub(super) rounds: u64,
     pub(super) versions: BTreeMap<&'static str, String>,
     /// Why a system was not measured.
     pub(super) not_installed: BTreeMap<&'static str, String>,
@@ -65,6 +66,7 @@ impl Figures {
 
     /// Targets whose figures were not measured are omitted.
     pub(super) fn judge(&mut self) {
+        self.targets.clear();
         for (measure, other, least) in RATIOS {
             let Some(rates) = self.rates.get(measure) else { continue };
             let (Some(ours), Some(theirs)) = (rates.get(OURS), rates.get(other)) else { continue };

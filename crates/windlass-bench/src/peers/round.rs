@@ -147,7 +147,9 @@ impl<'a> Rounds<'a> {
         self.add(RAW, measure, Rate::of(n, n as f64 / per_second.max(1e-9), &cost));
     }
 
-    pub(super) fn finish(self, figures: &mut Figures) {
+    /// The figures of all rounds until now.
+    pub(super) fn sum(&self, figures: &mut Figures) {
+        figures.rounds += 1;
         for ((name, measure), rounds) in &self.rates {
             if let Some(rate) = Rate::of_rounds(rounds) {
                 figures.rates.entry(measure.as_str()).or_default().insert(name, rate);

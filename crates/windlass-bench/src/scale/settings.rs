@@ -7,8 +7,9 @@ use crate::Result;
 /// A name, and the settings that it changes.
 type Change = (&'static str, &'static [(&'static str, &'static str)]);
 
-pub(super) const CHANGES: [Change; 5] = [
+pub(super) const CHANGES: [Change; 6] = [
     ("defaults", &[]),
+    ("wal_compression = pglz", &[("wal_compression", "pglz")]),
     ("wal_compression = lz4", &[("wal_compression", "lz4")]),
     ("commit_delay = 100", &[("commit_delay", "100")]),
     ("commit_delay = 500", &[("commit_delay", "500")]),
