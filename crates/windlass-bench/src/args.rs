@@ -4,14 +4,19 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+mod compared;
+
 use crate::api::ApiPlan;
+use crate::cliffs::CliffsPlan;
 use crate::commands::CommandsPlan;
 use crate::driver::{BulkPlan, DrainPlan, LatencyPlan, Mode, SinglePlan, SteadyPlan};
 use crate::forever::ForeverPlan;
 use crate::http::HttpPlan;
 use crate::neighbour::{self, NeighbourPlan};
 use crate::pages::PagesPlan;
+use crate::peers::{ChildCall, PeersPlan};
 use crate::prune::PrunePlan;
+use crate::scale::{self, ScalePlan};
 use crate::schedule::SchedulePlan;
 
 pub(crate) const USAGE: &str = "usage: windlass-bench [--quick|--full] [--json FILE] [--only NAME,…]
@@ -23,6 +28,9 @@ pub(crate) const USAGE: &str = "usage: windlass-bench [--quick|--full] [--json F
        windlass-bench schedule [--triggers N] [--events N]             many fires at one instant, and dispatched events
        windlass-bench neighbour [--seconds S] [--turns N] [--callers N] [--json FILE]   one tenant while another causes load
        windlass-bench forever [--minutes M] [--quick] [--json FILE]   full speed with a short retention, for long
+       windlass-bench peers [--quick] [--only NAME,…] [--rounds N] [--n N] [--seconds S] [--json FILE]   beside other queues
+       windlass-bench scale [--quick] [--n N] [--workers N,…] [--connections N,…] [--without-settings] [--json FILE]
+       windlass-bench cliffs [--quick] [--divisor N] [--only NAME,…] [--json FILE]   queues of unusual shapes
        windlass-bench prune [--history N] [--rounds N] [--seconds S]   a steady run with and without pruning
 
   --quick       smaller sizes, the same figures, in less than two minutes
@@ -37,7 +45,7 @@ pub(crate) const USAGE: &str = "usage: windlass-bench [--quick|--full] [--json F
   single        --n --callers
   drain         --n --seconds
   steady        --seconds --cap --batch --callers
-  latency       --n";
+  latency       --n --callers [ignored]";
 
 #[derive(Debug, PartialEq)]
 pub(crate) enum Command {
@@ -51,6 +59,11 @@ pub(crate) enum Command {
     Schedule(SchedulePlan),
     Prune(PrunePlan),
     Forever(ForeverPlan),
+    Peers(PeersPlan),
+    PeersChild(ChildCall),
+    Scale(ScalePlan),
+    ScaleWorker,
+    Cliffs(CliffsPlan),
     Neighbour(NeighbourPlan),
     NeighbourLoad,
 }
@@ -127,6 +140,10 @@ pub(crate) enum UsageError {
     Both { one: &'static str, other: &'static str },
     #[error("unknown phase '{name}'")]
     UnknownPhase { name: String },
+    #[error("unknown name '{name}'; known here: {known}")]
+    UnknownName { name: String, known: String },
+    #[error("'{word}' is missing or invalid: peer SYSTEM MEASURE COUNT CALLERS")]
+    NoChild { word: &'static str },
     #[error("driver requires a mode: info, init, bulk, single, drain, steady or latency")]
     NoMode,
     #[error("unknown driver mode '{mode}'")]
@@ -144,6 +161,11 @@ impl Command {
             Some("http") => parse_http(&words[1..]).map(Self::Http),
             Some("neighbour") => parse_neighbour(&words[1..]).map(Self::Neighbour),
             Some(neighbour::LOAD) => Ok(Self::NeighbourLoad),
+            Some("peers") => compared::parse_peers(&words[1..]).map(Self::Peers),
+            Some("peer") => compared::parse_child(&words[1..]).map(Self::PeersChild),
+            Some("scale") => compared::parse_scale(&words[1..]).map(Self::Scale),
+            Some(scale::WORKER) => Ok(Self::ScaleWorker),
+            Some("cliffs") => compared::parse_cliffs(&words[1..]).map(Self::Cliffs),
             Some("prune") => parse_prune(&words[1..]).map(Self::Prune),
             Some("forever") => parse_forever(&words[1..]).map(Self::Forever),
             Some("pages") => parse_pages(&words[1..]).map(Self::Pages),
@@ -286,7 +308,9 @@ fn parse_mode(words: &[String]) -> Result<Mode, UsageError> {
             })
         }
         "latency" => {
-            let mut flags = flags(&["--n"])?;
+            // Other drivers have callers; this one has one job at a time.
+            let mut flags = flags(&["--n", "--callers"])?;
+            let _: usize = flags.positive("--callers", 1)?;
             Mode::Latency(LatencyPlan { n: flags.positive("--n", 200)?, ..LatencyPlan::default() })
         }
         other => return Err(UsageError::UnknownMode { mode: other.to_owned() }),

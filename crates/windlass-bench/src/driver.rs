@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
 pub(crate) use bulk::{BulkPlan, enqueue, run as bulk};
-pub(crate) use drain::DrainPlan;
+pub(crate) use drain::{DrainPlan, run as drain};
 pub(crate) use latency::{LatencyPlan, run as latency};
 pub(crate) use single::{SinglePlan, run as single};
 pub(crate) use steady::{Kept, SteadyPlan, SteadyRun, run as steady, run_with as steady_with};
@@ -59,8 +59,10 @@ pub(crate) async fn run(mode: &Mode) -> Result<()> {
             let stop = async move {
                 terminate.recv().await;
             };
+            let mut done = 0;
             let ran = steady::run(url, plan, stop, |one| {
-                let (second, done, rss_kb) = (one.second, one.done, one.rss_kb);
+                done += one.done;
+                let (second, rss_kb) = (one.second, one.rss_kb);
                 print(&json!({"mode": "steady", "second": second, "done": done, "rss_kb": rss_kb}));
             })
             .await?;

@@ -103,7 +103,7 @@ pub(crate) const LINES: &[Line] = &[
     rate("raw.lifecycle_limit", |f| f.raw.lifecycle_limit, Target::None),
     rate("raw.insert_bulk", |f| f.raw.insert_bulk, Target::None),
     rate("raw.single_commits_32", |f| f.raw.single_commits_32, Target::None),
-    rate("enqueue_bulk", |f| f.enqueue_bulk, Target::Share(0.5, "insert_bulk", |f| f.raw.insert_bulk)),
+    rate("enqueue_bulk", |f| f.enqueue_bulk, Target::Share(0.9, "insert_bulk", |f| f.raw.insert_bulk)),
     rate(
         "enqueue_single_32",
         |f| f.enqueue_single_32,
@@ -114,7 +114,7 @@ pub(crate) const LINES: &[Line] = &[
     rate("steady", |f| f.steady, Target::Share(0.5, "lifecycle_limit", |f| f.raw.lifecycle_limit)),
     rate("steady_first10", |f| f.steady_first10, Target::None),
     rate("steady_last10", |f| f.steady_last10, Target::Share(0.9, "steady_first10", |f| f.steady_first10)),
-    rate("steady_pinned", |f| f.steady_pinned, Target::Share(0.85, "steady", |f| f.steady)),
+    rate("steady_pinned", |f| f.steady_pinned, Target::Share(0.9, "steady", |f| f.steady)),
     line("pinned, jobs", Unit::Jobs, |f| f.extra.pinned_jobs, Target::None),
     rate(
         "pinned, last 10 s",
@@ -122,14 +122,14 @@ pub(crate) const LINES: &[Line] = &[
         Target::Share(0.9, "its first 10 s", |f| f.extra.pinned_first10),
     ),
     rate("fair_single_tenant", |f| f.fair_single_tenant, Target::None),
-    rate("fair", |f| f.fair, Target::Share(0.8, "fair_single_tenant", |f| f.fair_single_tenant)),
+    rate("fair", |f| f.fair, Target::Share(0.9, "fair_single_tenant", |f| f.fair_single_tenant)),
     line("fair_small_done_at", Unit::Jobs, |f| f.fair_small_done_at, Target::AtMost(3000.0)),
     rate("drain_with_history", |f| f.drain_with_history, Target::Share(0.9, "drain", |f| f.drain)),
-    line("latency_p50_ms", Unit::Milliseconds, |f| f.latency_p50_ms, Target::AtMost(1.0)),
-    line("latency_p99_ms", Unit::Milliseconds, |f| f.latency_p99_ms, Target::AtMost(3.0)),
+    line("latency_p50_ms", Unit::Milliseconds, |f| f.latency_p50_ms, Target::AtMost(0.8)),
+    line("latency_p99_ms", Unit::Milliseconds, |f| f.latency_p99_ms, Target::AtMost(2.0)),
     // The worker's default poll interval.
     line("listen off, max", Unit::Milliseconds, |f| f.extra.listen_off_max_ms, Target::AtMost(1000.0)),
-    line("wal_bytes_per_job", Unit::Bytes, |f| f.wal_bytes_per_job, Target::AtMost(1500.0)),
+    line("wal_bytes_per_job", Unit::Bytes, |f| f.wal_bytes_per_job, Target::AtMost(800.0)),
 ];
 
 const fn rate(name: &'static str, value: fn(&Figures) -> Option<f64>, target: Target) -> Line {

@@ -9,7 +9,9 @@
 
 mod api;
 mod args;
+mod cliffs;
 mod commands;
+mod cost;
 mod database;
 mod driver;
 mod figures;
@@ -18,11 +20,13 @@ mod http;
 mod neighbour;
 mod noop;
 mod pages;
+mod peers;
 mod percentile;
 mod process;
 mod prune;
 mod raw;
 mod repeated;
+mod scale;
 mod schedule;
 mod server;
 mod stolen;
@@ -65,6 +69,11 @@ fn main() -> ExitCode {
             Command::NeighbourLoad => neighbour::run_load().await,
             Command::Prune(plan) => prune::run(&plan).await,
             Command::Forever(plan) => forever::run(&plan).await,
+            Command::Peers(plan) => peers::run(&plan).await,
+            Command::PeersChild(call) => peers::run_child(&call).await,
+            Command::Scale(plan) => scale::run(&plan).await,
+            Command::ScaleWorker => scale::run_worker().await,
+            Command::Cliffs(plan) => cliffs::run(&plan).await,
             Command::Pages(plan) => pages::run(&plan).await,
             Command::Schedule(plan) => schedule::run(&plan).await,
         }

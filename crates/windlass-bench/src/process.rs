@@ -58,30 +58,49 @@ async fn run_unlimited(url: &str, words: &[String]) -> Result<Ran> {
 
 /// The CPU time of a process with all its threads: fields 14 and 15 of its `stat`, in hundredths of a second.
 pub(crate) fn cpu_seconds(process: u32) -> Option<f64> {
-    cpu_fields(process, 2)
+    cpu_fields(process).map(|(own, _)| own)
 }
 
-/// With four fields, also of the children that have ended.
-fn cpu_fields(process: u32, fields: usize) -> Option<f64> {
+/// The CPU time of a process, and of the children that it has waited for.
+fn cpu_fields(process: u32) -> Option<(f64, f64)> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The second field is the program name in parentheses, and can contain anything.
     let (_, rest) = stat.rsplit_once(") ")?;
-    let ticks = rest.split(' ').skip(11).take(fields).map(|ticks| ticks.parse::<f64>().ok());
-    Some(ticks.sum::<Option<f64>>()? / 100.0)
+    let ticks: Vec<f64> = rest.split(' ').skip(11).take(4).filter_map(|ticks| ticks.parse().ok()).collect();
+    let [user, system, children_user, children_system] = ticks[..] else { return None };
+    Some(((user + system) / 100.0, (children_user + children_system) / 100.0))
 }
 
 /// The CPU time of a Postgres server, given one of its sessions: of the main process, of the processes that it has waited for, and of
 /// those that run. Only on the machine of the server.
+///
+/// A process that the server waits for between the two readings would be in neither, so they are repeated until none was.
 pub(crate) fn server_cpu_seconds(backend: u32) -> Option<f64> {
     let server = parent_of(backend)?;
-    let mut seconds = cpu_fields(server, 4)?;
+    loop {
+        let (_, ended_before) = cpu_fields(server)?;
+        let running = running_children(server)?;
+        let (own, ended) = cpu_fields(server)?;
+        if ended == ended_before {
+            return Some(own + ended + running);
+        }
+    }
+}
+
+fn running_children(server: u32) -> Option<f64> {
+    let mut seconds = 0.0;
     for entry in std::fs::read_dir("/proc").ok()?.flatten() {
         let Some(process) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
         if parent_of(process) == Some(server) {
-            seconds += cpu_fields(process, 2).unwrap_or_default();
+            seconds += cpu_seconds(process).unwrap_or_default();
         }
     }
     Some(seconds)
+}
+
+/// The name of the program that a process runs.
+pub(crate) fn program_of(process: u32) -> Option<String> {
+    std::fs::read_to_string(format!("/proc/{process}/comm")).ok()
 }
 
 fn parent_of(process: u32) -> Option<u32> {
@@ -103,7 +122,7 @@ pub(crate) fn memory_kb(status_file: &str, field: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{cpu_seconds, own_rss_kb, server_cpu_seconds};
+    use super::{cpu_seconds, own_rss_kb, program_of, server_cpu_seconds};
 
     #[test]
     fn a_process_reports_its_memory() {
@@ -115,5 +134,6 @@ mod tests {
         let own = std::process::id();
         assert!(cpu_seconds(own).unwrap() >= 0.0);
         assert!(server_cpu_seconds(own).unwrap() >= cpu_seconds(own).unwrap());
+        assert!(program_of(own).is_some_and(|name| name.starts_with("windlass")));
     }
 }

@@ -85,6 +85,21 @@ pub(crate) async fn singles(server: &Server, url: &str, plan: &RawPlan, samples:
     Ok(())
 }
 
+/// Prepares a new database for [`bulk_insert`] and [`single_inserts`].
+pub(crate) async fn prepare(server: &Server, url: &str, plan: &RawPlan) -> Result<()> {
+    Bench { server, url, rows: plan.rows, admin: connect(url).await? }.prepare().await
+}
+
+/// Bodies per second, 1000 per transaction.
+pub(crate) async fn bulk_insert(server: &Server, url: &str, plan: &RawPlan) -> Result<f64> {
+    Bench { server, url, rows: plan.rows, admin: connect(url).await? }.rate("insert_body", BULK_BATCH).await
+}
+
+/// Bodies per second, one per transaction, over 32 connections.
+pub(crate) async fn single_inserts(url: &str, plan: &RawPlan) -> Result<f64> {
+    single_commits(url, plan.single_commits).await
+}
+
 fn lifecycle_limit(raw: &Raw) -> Option<f64> {
     let seconds = [raw.insert_body?, raw.insert_live?, raw.delete_live?, raw.append_attempt?].map(f64::recip);
     Some(seconds.iter().sum::<f64>().recip())

@@ -9,6 +9,7 @@ use tokio_postgres::Client;
 use windlass::setup::embedded::{Options, Postgres};
 
 use crate::Result;
+use crate::cost::Meter;
 use crate::database::{connect, with_database};
 use crate::driver;
 
@@ -46,12 +47,23 @@ impl Server {
 
     /// A new migrated database. That of the previous phase is dropped.
     pub(crate) async fn fresh_database(&self) -> Result<String> {
-        self.drop_database().await?;
-        self.admin.batch_execute(&format!("create database {DATABASE} template template0")).await?;
-        let url = with_database(&self.url, DATABASE);
+        let url = self.empty_database().await?;
         driver::init(&url).await?;
         self.settle_down().await?;
         Ok(url)
+    }
+
+    /// The same without our schema.
+    pub(crate) async fn empty_database(&self) -> Result<String> {
+        self.drop_database().await?;
+        self.admin.batch_execute(&format!("create database {DATABASE} template template0")).await?;
+        Ok(with_database(&self.url, DATABASE))
+    }
+
+    /// Starts to measure what the following work costs.
+    pub(crate) async fn meter(&self) -> Result<Meter> {
+        let backend: i32 = self.admin.query_one("select pg_backend_pid()", &[]).await?.get(0);
+        Meter::start(backend.unsigned_abs())
     }
 
     /// Waits until the work of an earlier phase is done: dirty pages are written, and autovacuum has ended.
@@ -104,7 +116,8 @@ async fn start_embedded() -> Result<Postgres> {
     Ok(Postgres::start(&options).await?)
 }
 
-fn target_dir() -> PathBuf {
+/// Where everything is that can be deleted.
+pub(crate) fn target_dir() -> PathBuf {
     match env::var_os("CARGO_TARGET_DIR") {
         Some(directory) => PathBuf::from(directory),
         None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"),

@@ -47,7 +47,9 @@ async fn every_mode_prints_its_lines() {
     // The jobs that a steady run leaves queued do not disturb the next mode.
     run(&database, &format!("drain --n {}", steady[2]["outstanding"]));
 
-    let latency = run(&database, "latency --n 5");
+    assert!(steady[1]["done"].as_u64() > steady[0]["done"].as_u64(), "cumulative: {steady:?}");
+
+    let latency = run(&database, "latency --n 5 --callers 3");
     assert_eq!(fields(&latency[0]), ["from_ack_ms", "from_call_ms", "mode"]);
     for name in ["from_call_ms", "from_ack_ms"] {
         assert_eq!(latency[0][name].as_array().unwrap().len(), 5);
@@ -121,6 +123,99 @@ async fn neighbour_prints_how_one_tenant_affects_another() {
     }
     assert_eq!(figures["refused"]["disturbed"], 0, "{figures}");
     assert!(figures["answers"].as_object().unwrap().len() >= 6, "each kind of disturbance: {figures}");
+}
+
+/// Every system with tiny counts, on a server of its own. PGMQ needs only cargo, so it must be measured; the others need Node and its
+/// packages, and without them the reason is in the output and in the file.
+#[tokio::test]
+async fn peers_measures_each_system_or_says_why_not() {
+    let (text, figures) = compare("peers", "peers --rounds 1 --n 300 --seconds 1");
+    for name in ["windlass", "pgmq-delete", "pgmq-archive", "graphile-worker", "pg-boss"] {
+        if let Some(why) = figures["not_installed"][name].as_str() {
+            assert!(!name.starts_with("pgmq") && name != "windlass", "{name}: {why}");
+            assert!(text.contains(&format!("{name} is not measured")) && !why.is_empty(), "{text}");
+            continue;
+        }
+        for measure in ["bulk", "drain", "single", "steady"] {
+            // The two modes of PGMQ differ only in how a message ends.
+            if name == "pgmq-archive" && measure == "single" {
+                continue;
+            }
+            let rate = &figures["rates"][measure][name];
+            assert!(rate["per_second"].as_f64() > Some(0.0), "{name} {measure}: {figures}");
+        }
+        let is_timed = figures["latency"][name]["jobs"] == 5;
+        assert_eq!(is_timed, name != "pgmq-archive", "{name}: {figures}");
+    }
+    assert!(figures["rates"]["bulk"]["raw"]["server_us"].as_f64().is_some(), "{figures}");
+    let targets = figures["targets"].as_array().unwrap();
+    assert!(
+        targets.iter().any(|target| target["target"] == "drain: at least 1.5 of pgmq-delete"),
+        "{targets:?}"
+    );
+    assert_eq!(
+        text.matches("by CPU per job").count(),
+        targets.iter().filter(|one| !one["is_met_by_cpu"].is_null()).count()
+    );
+}
+
+#[tokio::test]
+async fn scale_measures_each_step_and_what_limits_it() {
+    let words = "scale --n 600 --workers 1,2 --connections 2,4";
+    let (text, figures) = compare("scale", words);
+    let steps = figures["steps"].as_array().unwrap();
+    let of = |what: &str| steps.iter().filter(|step| step["what"] == what).count();
+    // Two numbers each, and six settings for a drain and for single enqueues.
+    assert_eq!([of("drain"), of("single"), of("bulk")], [8, 8, 2], "{text}");
+    for step in steps {
+        assert!(step["per_second"].as_f64() > Some(0.0), "{step}");
+        assert!(
+            ["WAL", "locks", "processors", "clients"].contains(&step["limited_by"].as_str().unwrap()),
+            "{step}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn cliffs_runs_each_case_beside_a_plain_drain() {
+    let (text, figures) = compare("cliffs", "cliffs --divisor 1000");
+    let cases = figures["cases"].as_array().unwrap();
+    let jobs: Vec<_> =
+        cases.iter().map(|case| (case["case"].as_str().unwrap(), case["jobs"].as_u64().unwrap())).collect();
+    let expected = [
+        ("tenants", 10),
+        ("limits", 100),
+        ("blocked", 200),
+        ("unblocked", 1001),
+        ("due", 1000),
+        ("fan-out", 11),
+    ];
+    assert_eq!(jobs[..6], expected);
+    assert_eq!((jobs.len(), jobs[6].0), (7, "fair"));
+    for case in cases {
+        assert!(case["times_plain"].as_f64() > Some(0.0), "{case}");
+        assert!(case["claim_p99_ms"].as_f64() > Some(0.0), "{case}");
+        assert_eq!(case["targets"].as_array().unwrap().len(), if case["case"] == "fair" { 4 } else { 2 });
+    }
+    assert_eq!(text.matches("claims p99 at most 50 ms").count(), 7, "{text}");
+}
+
+/// Runs a comparison on a server of its own, and returns what it printed and its file.
+fn compare(name: &str, words: &str) -> (String, Value) {
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let file = directory.join("figures.json");
+    std::fs::create_dir_all(&directory).unwrap();
+    let output = Command::new(PROGRAM)
+        .args(words.split_whitespace())
+        .arg("--json")
+        .arg(&file)
+        .env_remove("DATABASE_URL")
+        .env("CARGO_TARGET_DIR", &directory)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    (text, serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap())
 }
 
 /// Every enqueued job was either handled or is still queued.

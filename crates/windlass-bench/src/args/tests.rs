@@ -1,4 +1,7 @@
-use super::{BulkPlan, Command, ForeverPlan, Mode, Phase, Size, SuiteOptions, UsageError};
+use super::{BulkPlan, ChildCall, Command, ForeverPlan, Mode, Phase, Size, SuiteOptions, UsageError};
+use crate::cliffs::Case;
+use crate::driver::LatencyPlan;
+use crate::peers::{Measure, System};
 
 fn parse(line: &str) -> Result<Command, UsageError> {
     Command::parse(line.split_whitespace().map(str::to_owned))
@@ -40,6 +43,49 @@ fn forever_takes_minutes_and_a_file() {
 }
 
 #[test]
+fn peers_takes_systems_and_measures_in_one_list() {
+    let Ok(Command::Peers(plan)) = parse("peers --quick --only windlass,pgmq,drain --json a.json") else {
+        panic!("not peers")
+    };
+    assert_eq!(plan.systems, [System::Windlass, System::PgmqDelete, System::PgmqArchive]);
+    assert_eq!(plan.measures, [Measure::Drain]);
+    assert_eq!((plan.rounds, plan.n, plan.seconds, plan.json.is_some()), (2, 50_000, 8, true));
+    let Ok(Command::Peers(plan)) = parse("peers --rounds 1 --n 10") else { panic!("not peers") };
+    assert_eq!((plan.rounds, plan.n, plan.systems.len(), plan.measures.len()), (1, 10, 0, 0));
+}
+
+#[test]
+fn a_child_of_peers_names_its_system_and_what_it_measures() {
+    let (system, measure) = (System::PgmqArchive, Measure::Single);
+    let call = ChildCall { system, measure, count: 30, callers: 4 };
+    assert_eq!(parse("peer pgmq-archive single 30 4"), Ok(Command::PeersChild(call)));
+}
+
+#[test]
+fn scale_takes_lists_of_numbers() {
+    let Ok(Command::Scale(plan)) = parse("scale --workers 1,3 --quick --without-settings") else {
+        panic!("not scale")
+    };
+    assert_eq!((plan.n, plan.workers, plan.has_settings), (100_000, vec![1, 3], false));
+    assert_eq!(plan.connections, [2, 4, 8, 16, 32, 64]);
+    assert_eq!(parse("scale-worker"), Ok(Command::ScaleWorker));
+}
+
+#[test]
+fn cliffs_takes_cases_and_a_divisor() {
+    let Ok(Command::Cliffs(plan)) = parse("cliffs --only fan-out,due --quick") else { panic!("not cliffs") };
+    assert_eq!((plan.divisor, plan.only), (10, vec![Case::FanOut, Case::Due]));
+    let Ok(Command::Cliffs(plan)) = parse("cliffs --divisor 1000") else { panic!("not cliffs") };
+    assert_eq!((plan.divisor, plan.only.len()), (1000, 0));
+}
+
+#[test]
+fn the_latency_ignores_callers() {
+    let expected = LatencyPlan { n: 7, ..LatencyPlan::default() };
+    assert_eq!(parse("driver latency --n 7 --callers 32"), Ok(Command::Driver(Mode::Latency(expected))));
+}
+
+#[test]
 fn errors_name_the_invalid_argument() {
     for (line, name) in [
         ("--slow", "--slow"),
@@ -57,6 +103,14 @@ fn errors_name_the_invalid_argument() {
         ("--quick --full", "cannot be combined"),
         ("--quick=yes", "--quick"),
         ("--only speed", "speed"),
+        ("peers --only rocket", "rocket"),
+        ("peers --only rocket", "graphile-worker"),
+        ("peers --n 0", "--n"),
+        ("peer windlass fly 1 1", "MEASURE"),
+        ("peer windlass bulk 1", "CALLERS"),
+        ("scale --workers 1,0", "--workers"),
+        ("cliffs --only rocket", "fan-out"),
+        ("cliffs --divisor 0", "--divisor"),
     ] {
         let error = parse(line).unwrap_err().to_string();
         assert!(error.contains(name), "{line:?} gave {error:?}");

@@ -55,7 +55,7 @@ impl Sizes {
                 single: SinglePlan { n: 64_000, callers: 32 },
                 drain: 200_000,
                 steady: STEADY,
-                pinned: SteadyPlan { at_least: 400_000, most_seconds: 300, ..STEADY },
+                pinned: SteadyPlan { at_least: 600_000, most_seconds: 300, ..STEADY },
                 window: 10,
                 fair: 1_000_000,
                 fair_timed: 300_000,

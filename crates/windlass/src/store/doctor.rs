@@ -22,6 +22,7 @@ pub(crate) const STATEMENTS: &[&Statement] = &[
     &WORKERS,
     &STUCK,
     &NUMBERS,
+    &RATE,
     &LISTENERS,
 ];
 
@@ -37,6 +38,7 @@ static TAKE_OPERATOR: Statement =
 static WORKERS: Statement = Statement { text: include_str!("sql/doctor/workers.sql"), types: &[] };
 static STUCK: Statement = Statement { text: include_str!("sql/doctor/stuck.sql"), types: &[] };
 static NUMBERS: Statement = Statement { text: include_str!("sql/doctor/numbers.sql"), types: &[] };
+static RATE: Statement = Statement { text: include_str!("sql/doctor/rate.sql"), types: &[] };
 static LISTENERS: Statement = Statement { text: include_str!("sql/doctor/listeners.sql"), types: &[] };
 
 pub(crate) async fn server(client: &Client) -> Result<Server> {
@@ -149,6 +151,11 @@ pub(crate) async fn numbers(client: &Client) -> Result<Vec<UsedNumbers>> {
         .iter()
         .map(|row| UsedNumbers { relation: row.get("relation"), share: row.get("share") })
         .collect())
+}
+
+pub(crate) async fn jobs_per_second(client: &Client) -> Result<f64> {
+    let rows = query_unnamed(client, &RATE, &[]).await?;
+    Ok(rows.first().map_or(0.0, |row| row.get(0)))
 }
 
 pub(crate) async fn troubles(client: &Client) -> Result<Vec<Trouble>> {

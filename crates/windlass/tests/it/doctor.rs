@@ -33,6 +33,7 @@ async fn a_fresh_queue_has_nothing_dangerous() {
         "bloat",
         "workers",
         "stuck jobs",
+        "rate",
         "listen",
     ] {
         assert!(
@@ -172,6 +173,23 @@ async fn a_run_that_its_worker_does_not_report_is_found() {
     assert_eq!(says(0, "1 s").await, [], "it has not had the time to report it");
     hand.client.batch_execute("update windlass.job_workers set lease_seconds = 3600").await.unwrap();
     assert_eq!(says(0, "10 min").await, [], "its lease is longer than that");
+}
+
+/// The server of the tests has a small `max_wal_size`.
+#[tokio::test]
+async fn settings_are_compared_with_the_rate_of_the_busiest_minute() {
+    let queue = TestQueue::create().await;
+    assert!(found(&queue, "rate").await[0].1.starts_with("0 jobs/s"), "nothing ran");
+    let busy = "insert into windlass.activity (tenant_id, queue, at, succeeded, failed, queued, running)
+                select '00000000-0000-0000-0000-000000000000', 'default', date_trunc('minute', now()) - n * interval '15 s', 74000, 1000, 0, 0
+                  from generate_series(1, 8) n";
+    queue.client().await.batch_execute(busy).await.unwrap();
+    let rate = found(&queue, "rate").await;
+    assert!(
+        rate.iter().any(|(severity, found)| *severity == Severity::Warning
+            && found.starts_with("max_wal_size = 256 MB: at 5000 jobs/s")),
+        "{rate:?}"
+    );
 }
 
 #[tokio::test]

@@ -28,6 +28,8 @@ pub(crate) struct DatabaseFacts {
     pub(crate) numbers: Vec<UsedNumbers>,
     pub(crate) troubles: Vec<Trouble>,
     pub(crate) listeners: i64,
+    /// In the busiest minute of the last day.
+    pub(crate) jobs_per_second: f64,
 }
 
 impl DatabaseFacts {

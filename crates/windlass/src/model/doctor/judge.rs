@@ -3,6 +3,7 @@
 mod drift;
 mod foreign;
 mod numbers;
+mod rate;
 mod set_aside;
 mod stuck;
 
@@ -34,6 +35,7 @@ pub(crate) fn judge(facts: &DatabaseFacts) -> Vec<Finding> {
     stuck::judge(facts, &mut findings);
     set_aside::judge(facts, &mut findings);
     numbers::judge(facts, &mut findings);
+    rate::judge(facts, &mut findings);
     listening(facts, &mut findings);
     findings
 }
