@@ -64,8 +64,8 @@ declare
   is_empty boolean;
 begin
   foreach part in array parts loop
-    execute format('select pg_relation_size(%L) <= 4194304 and not exists (select from windlass.%I)', 'windlass.' || quote_ident(part), part)
-      into is_empty;
+    execute format('select pg_relation_size(%L) <= 4194304 and not exists (select from windlass.%I)',
+      'windlass.' || quote_ident(part), part) into is_empty;
     if not is_empty then
       return false;
     end if;

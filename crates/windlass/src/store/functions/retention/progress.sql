@@ -63,7 +63,8 @@ as $$
   replaced as (
     select 'the partition from ' || to_char(windlass.uuid7_instant(p.low) at time zone 'UTC', 'YYYY-MM-DD HH24:MI') || p.what as note
       from (select r.low, ' is being replaced'
-                     || coalesce(': ' || case when windlass.current_tenant() is null then r.problem end, '') as what from windlass.retiring r
+                     || coalesce(': ' || case when windlass.current_tenant() is null then r.problem end, '') as what
+              from windlass.retiring r
             union all
             (select t.subject::uuid, ': ' || t.reason from windlass.trouble t
               where t.duty = 'retire' and t.subject ~ '^[0-9a-f-]{36}$' and windlass.current_tenant() is null
