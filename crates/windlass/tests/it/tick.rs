@@ -160,7 +160,7 @@ async fn schedules_and_events_that_wait_for_a_keeper_are_named() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     queue.define(&Definition::new("a")).await.unwrap();
-    let trigger = NewTrigger::schedule("every minute", "* * * * *", "UTC", "a");
+    let trigger = NewTrigger::schedule("every minute", "* * * * *", "a");
     crate::schedule::create(&queue, &trigger).await;
     client
         .batch_execute("update windlass.job_triggers set next_due_at = now() - interval '1 s'")
