@@ -296,8 +296,14 @@ async fn the_documented_sql_runs() {
     assert_eq!(client.query_one(payload, &[]).await.unwrap().get::<_, i64>(0), 1);
 }
 
+/// The blocks of SQL that no comment `<!-- not run: WHY -->` precedes.
 fn blocks(document: &str) -> impl Iterator<Item = &str> {
-    document.split("```sql\n").skip(1).filter_map(|rest| rest.split("```").next())
+    let parts = document.split("```sql\n");
+    let pairs = parts.clone().zip(parts.skip(1));
+    pairs.filter_map(|(before, rest)| {
+        let is_run = !before.trim_end().lines().last().is_some_and(|line| line.starts_with("<!-- not run:"));
+        rest.split("```").next().filter(|_| is_run)
+    })
 }
 
 /// The rows of a marked table, without its heading.

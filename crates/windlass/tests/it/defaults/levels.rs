@@ -23,7 +23,7 @@ const REASONS: [(&str, &str); 9] = [
     ),
     (
         "it deletes or updates the row of its fence, so that an attempt that has ended fails it (40001)",
-        "hand_over pull_settle settle settle_blocks settle_plain",
+        "fail finish hand_over pull_settle release settle settle_blocks settle_plain snooze",
     ),
     (
         "it moves or marks rows that it writes, so that a row that others have changed fails it (40001)",

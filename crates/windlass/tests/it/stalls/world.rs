@@ -63,6 +63,9 @@ impl World {
         let age =
             "update windlass.history set finished_at = finished_at - interval '1 hour' where job_id = $1";
         assert_eq!(hand.client.execute(age, &[&old]).await.unwrap(), 1);
+        // A rule that has passed this time returns to it only after a while.
+        let passed = "delete from windlass.keeper_mark where duty like 'prune %'";
+        hand.client.batch_execute(passed).await.unwrap();
         let age = "update windlass.dedupe set until = until - interval '2 days' where job_id = $1";
         assert_eq!(hand.client.execute(age, &[&old]).await.unwrap(), 1);
 

@@ -26,11 +26,11 @@ declare
   round record;
   is_first boolean := true;
 begin
+  perform windlass.need_read_committed();
   if coalesce(tick.budget not between interval '0' and interval '1 minute', true) then
     raise exception 'budget must be between 0 and 1 minute' using errcode = 'WL007', column = 'budget';
   end if;
   ends_at := clock_timestamp() + tick.budget;
-  perform windlass.need_read_committed();
   if not windlass.try_lock_gate('00000000-0000-0000-0000-000000000000', 'tick', true) then
     return;
   end if;

@@ -15,6 +15,7 @@ declare
   lines text;
   renewed record;
 begin
+  perform windlass.need_read_committed();
   if not windlass.is_list(extend.log) then
     perform windlass.refuse_array('log');
   elsif extend.percent in ('NaN', 'Infinity', '-Infinity') then

@@ -36,6 +36,7 @@ declare
   tokens uuid[];
   got record;
 begin
+  perform windlass.need_read_committed();
   if not (windlass.is_list(take.keys) and windlass.is_list(take.queues)) then
     perform windlass.refuse_array(case when windlass.is_list(take.keys) then 'queues' else 'keys' end);
   elsif coalesce(take.keys, '{}') = '{}' and coalesce(take.queues, '{}') = '{}' then
@@ -44,7 +45,6 @@ begin
     perform windlass.refuse_span('most', 1, 100);
   end if;
   seconds := windlass.lease_seconds(take.lease);
-  perform windlass.need_read_committed();
   own_tenant := windlass.tenant_for(take.tenant_id);
   own_name := windlass.sql_worker(take.worker_id, own_tenant);
   select w.id into own from windlass.job_workers w

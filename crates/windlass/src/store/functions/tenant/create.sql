@@ -18,7 +18,6 @@ begin
   if windlass.current_tenant() is not null then
     perform windlass.tenant_for(coalesce((select t.id from windlass.tenants t where t.slug = $1), '00000000-0000-0000-0000-000000000000'));
   end if;
-  perform windlass.need_values(jsonb_build_object('weight', $3));
   perform windlass.refuse_tenant_fields(jsonb_build_object('slug', $1, 'name', $2, 'weight', $3));
   perform windlass.refuse_tenant_id($4, $1);
   loop -- ends unless the tenant is created or deleted between the statements
