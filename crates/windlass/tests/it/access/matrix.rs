@@ -24,8 +24,15 @@ const PEOPLE: [&str; 2] = ["windlass_operator", "windlass_admin"];
 const NEEDS_NO_HOLD: [&str; 1] = ["purge_tenant"];
 
 /// What these change depends on the clock and on transactions of other sessions.
-const TIMED: [&str; 7] =
-    ["maintain_partitions", "prune", "sample_activity", "seal_audit", "summarize_times", "tick", "unblock_all"];
+const TIMED: [&str; 7] = [
+    "maintain_partitions",
+    "prune",
+    "sample_activity",
+    "seal_audit",
+    "summarize_times",
+    "tick",
+    "unblock_all",
+];
 
 /// What a call returned and changed.
 struct Outcome {
