@@ -33,7 +33,9 @@ pub(crate) fn plain(message: &str) -> String {
         return expected(message).unwrap_or_else(|| "is invalid".to_owned());
     }
     if message.starts_with("invalid value: ") {
-        return misfit(message).or_else(|| expected(message)).unwrap_or_else(|| "is invalid".to_owned());
+        return type_mismatch(message)
+            .or_else(|| expected(message))
+            .unwrap_or_else(|| "is invalid".to_owned());
     }
     let known = match message {
         // serde_json, about a value in the place of a name from a list.
@@ -90,7 +92,7 @@ fn expected(message: &str) -> Option<String> {
 }
 
 /// An integer that does not fit its type. The range of the type is not the range of the field, so it is not named.
-fn misfit(message: &str) -> Option<String> {
+fn type_mismatch(message: &str) -> Option<String> {
     let (found, kind) = message.strip_prefix("invalid value: integer `")?.split_once("`, expected ")?;
     let is_unsigned = matches!(kind, "u8" | "u16" | "u32" | "u64" | "usize");
     if !is_unsigned && !matches!(kind, "i8" | "i16" | "i32" | "i64" | "isize") {

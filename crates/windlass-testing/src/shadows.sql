@@ -13,9 +13,11 @@ begin
       from pg_proc p
       cross join unnest(array['uuid', 'text', 'integer', 'bigint', 'smallint', 'boolean', 'jsonb', 'timestamptz']) e (type)
       cross join lateral (select regexp_replace(regexp_replace(pg_get_function_identity_arguments(p.oid),
-        '\many(compatible)?array\M', e.type || '[]', 'g'), '\many(compatible|element|nonarray|compatiblenonarray)\M', e.type, 'g')) a (arguments)
+        '\many(compatible)?array\M', e.type || '[]', 'g'),
+        '\many(compatible|element|nonarray|compatiblenonarray)\M', e.type, 'g')) a (arguments)
       cross join lateral (select regexp_replace(regexp_replace(pg_get_function_result(p.oid),
-        '\many(compatible)?array\M', e.type || '[]', 'g'), '\many(compatible|element|nonarray|compatiblenonarray)\M', e.type, 'g')) r (result)
+        '\many(compatible)?array\M', e.type || '[]', 'g'),
+        '\many(compatible|element|nonarray|compatiblenonarray)\M', e.type, 'g')) r (result)
      where p.pronamespace = 'pg_catalog'::regnamespace and p.prokind = 'f' and p.provariadic = 0
        and pg_get_function_identity_arguments(p.oid) ~ '\many(compatible)?(array|element|nonarray)?\M'
        and a.arguments !~ 'any|internal|cstring' and r.result !~ 'any|internal|cstring|record'
@@ -23,7 +25,8 @@ begin
     select 'jsonb_build_object', 'text, ' || e.type, 'jsonb'
       from unnest(array['uuid', 'text', 'integer', 'bigint', 'boolean', 'jsonb', 'timestamptz']) e (type)
   loop
-    execute format('create or replace function public.%I(%s) returns %s language plpgsql as %L', one.proname, one.arguments, one.result, body);
+    execute format('create or replace function public.%I(%s) returns %s language plpgsql as %L',
+      one.proname, one.arguments, one.result, body);
   end loop;
 end
 $$;

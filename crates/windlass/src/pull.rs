@@ -252,7 +252,7 @@ impl Pull {
         };
         let said = {
             let beat = beat.clone();
-            by_size(beat.text_bytes(), move || beat.said(&redactor)).await
+            by_size(beat.text_bytes(), move || beat.heartbeat_input(&redactor)).await
         };
         let database = self.inner.database.of_tenant(Some(fence.tenant));
         let renewed = store::pull::heartbeat(&database, &fence, &said).await?;

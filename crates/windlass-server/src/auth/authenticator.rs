@@ -331,7 +331,7 @@ impl Remembered {
 /// For a user whose session has no valid tenant: none was chosen, or the membership has ended.
 fn no_tenant() -> Problem {
     let detail = "you are not a member of the current tenant; nothing was changed; choose a tenant";
-    Problem::of(ProblemKind::Forbidden, detail).solved_at("/ui/tenant")
+    Problem::of(ProblemKind::Forbidden, detail).remedy_page("/ui/tenant")
 }
 
 fn of_token(known: KnownToken) -> Result<Authenticated, Problem> {

@@ -12,7 +12,7 @@ use super::standing::StreamAccess;
 
 const EVERY: Duration = Duration::from_secs(1);
 /// A keep-alive after this many unchanged reads, so that a closed connection is noticed.
-const SILENCE: u32 = 15;
+const KEEP_ALIVE_AFTER: u32 = 15;
 
 /// One item of the stream.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(crate) enum Change {
 
 /// The changes of one tenant, or of all, until the server stops or the caller loses access. The first item is sent immediately.
 pub(crate) fn changes(app: App, reach: Reach, access: StreamAccess) -> impl Stream<Item = Change> + Send {
-    let watch = ChangeWatch { app, reach, access, last: None, has_tried: false, quiet: 0 };
+    let watch = ChangeWatch { app, reach, access, last: None, has_tried: false, unchanged: 0 };
     stream::unfold(Some(watch), |watch| async move {
         let mut watch = watch?;
         let change = watch.next().await?;
@@ -43,7 +43,7 @@ struct ChangeWatch {
     /// What was sent last.
     last: Option<Summary>,
     has_tried: bool,
-    quiet: u32,
+    unchanged: u32,
 }
 
 impl ChangeWatch {
@@ -65,14 +65,14 @@ impl ChangeWatch {
                 let age = now.oldest_queued_age_seconds.take();
                 if self.last.as_ref() != Some(&now) {
                     self.last = Some(now.clone());
-                    self.quiet = 0;
+                    self.unchanged = 0;
                     now.oldest_queued_age_seconds = age;
                     return Some(Change::Counts(now));
                 }
             }
-            self.quiet += 1;
-            if self.quiet >= SILENCE {
-                self.quiet = 0;
+            self.unchanged += 1;
+            if self.unchanged >= KEEP_ALIVE_AFTER {
+                self.unchanged = 0;
                 return Some(Change::Nothing);
             }
         }

@@ -109,7 +109,7 @@ pub(crate) async fn guard(State(route): State<Guarded>, request: Request, next: 
     };
     let is_page = route.audience == Audience::People;
     // A page that a person cannot open leads to the one where they can continue. A form that they may not send is denied.
-    if let Some(page) = problem.solved_at.filter(|_| is_page && parts.method.is_safe()) {
+    if let Some(page) = problem.remedy_page.filter(|_| is_page && parts.method.is_safe()) {
         return Redirect::to(page).into_response();
     }
     match problem.kind {

@@ -18,7 +18,7 @@ const LARGEST: u64 = 512 * 1024;
 
 /// Marks a response that is sent as it is, so that the layer does not compress it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct AsItIs;
+pub(super) struct NoCompression;
 
 /// The compressed bytes; none if they are not smaller.
 pub(super) fn pack(body: &[u8], level: Compression) -> Option<Bytes> {

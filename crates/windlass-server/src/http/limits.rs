@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use super::app::App;
 use super::bodies::{self, BodyProgress};
-use super::gzip::{self, AsItIs};
+use super::gzip::{self, NoCompression};
 use super::once;
 use super::problem::{Problem, ProblemKind};
 use crate::auth::Caller;
@@ -46,7 +46,7 @@ struct IsSmall;
 
 impl Predicate for IsSmall {
     fn should_compress<B: HttpBody>(&self, response: &axum::http::Response<B>) -> bool {
-        response.extensions().get::<AsItIs>().is_none()
+        response.extensions().get::<NoCompression>().is_none()
             && response.body().size_hint().upper().is_some_and(|bytes| bytes <= gzip::SMALL)
     }
 }

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use flate2::Compression;
 use sha2::{Digest, Sha256};
 
-use super::gzip::{self, AsItIs};
+use super::gzip::{self, NoCompression};
 
 #[derive(Debug)]
 pub(crate) struct Prebuilt {
@@ -41,15 +41,16 @@ impl Prebuilt {
             (header::CACHE_CONTROL, self.cache),
             (header::VARY, "accept-encoding"),
         ];
-        let as_it_is = axum::Extension(AsItIs);
+        let no_compression = axum::Extension(NoCompression);
         if self.is_cached(request) {
-            return (StatusCode::NOT_MODIFIED, headers, as_it_is).into_response();
+            return (StatusCode::NOT_MODIFIED, headers, no_compression).into_response();
         }
         match &self.packed {
             Some(packed) if gzip::is_accepted(request) => {
-                (headers, [(header::CONTENT_ENCODING, "gzip")], as_it_is, packed.clone()).into_response()
+                (headers, [(header::CONTENT_ENCODING, "gzip")], no_compression, packed.clone())
+                    .into_response()
             }
-            _ => (headers, as_it_is, self.body.clone()).into_response(),
+            _ => (headers, no_compression, self.body.clone()).into_response(),
         }
     }
 

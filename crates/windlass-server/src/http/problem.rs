@@ -207,7 +207,7 @@ pub struct Problem {
     /// After how many seconds the request can be repeated.
     pub retry_after: Option<u64>,
     /// The page where the user can resolve it.
-    pub solved_at: Option<&'static str>,
+    pub remedy_page: Option<&'static str>,
 }
 
 /// One error in the input.
@@ -243,7 +243,7 @@ pub(crate) struct ProblemBody {
 impl Problem {
     /// Creates a problem.
     pub fn of(kind: ProblemKind, detail: impl Into<String>) -> Self {
-        Self { kind, detail: detail.into(), errors: Vec::new(), retry_after: None, solved_at: None }
+        Self { kind, detail: detail.into(), errors: Vec::new(), retry_after: None, remedy_page: None }
     }
 
     /// Invalid input, with its location.
@@ -267,8 +267,8 @@ impl Problem {
 
     /// The page to which a user of the web UI is sent.
     #[must_use]
-    pub fn solved_at(mut self, page: &'static str) -> Self {
-        self.solved_at = Some(page);
+    pub fn remedy_page(mut self, page: &'static str) -> Self {
+        self.remedy_page = Some(page);
         self
     }
 

@@ -7,7 +7,7 @@ use windlass::internals::instant;
 
 use super::problem::Problem;
 
-/// An instant between the years 1 and 9999.
+/// An instant between the years 1 and 9998.
 #[derive(Debug, Clone, Copy, serde::Serialize, ToSchema)]
 #[schema(value_type = String, format = DateTime, example = "2026-02-16T10:30:00Z")]
 pub(crate) struct Time(pub Timestamp);
@@ -16,11 +16,10 @@ impl<'de> Deserialize<'de> for Time {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
         let at = instant::read(&text).ok_or_else(|| de::Error::custom(instant::EXPECTED))?;
-        // The first second of the year 1, and the last of 9999.
-        if (-62_135_596_800..=253_402_300_799).contains(&at.as_second()) {
+        if instant::SECONDS.contains(&at.as_second()) {
             Ok(Self(at))
         } else {
-            Err(de::Error::custom("must be between the years 1 and 9999"))
+            Err(de::Error::custom(instant::OUT_OF_RANGE))
         }
     }
 }

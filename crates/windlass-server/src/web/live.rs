@@ -88,10 +88,10 @@ async fn next(watch: Option<Watch>) -> Option<(Event, Option<Watch>)> {
 
 /// The last read of the counters of each tenant, shared by all streams of this server.
 #[derive(Debug, Default)]
-pub(crate) struct Pulses(StdMutex<HashMap<Uuid, Arc<Mutex<Option<Look>>>>>);
+pub(crate) struct Pulses(StdMutex<HashMap<Uuid, Arc<Mutex<Option<PageState>>>>>);
 
 #[derive(Debug, Clone, Copy)]
-struct Look {
+struct PageState {
     at: Instant,
     pulse: u64,
     dead_letters: i64,
@@ -108,7 +108,7 @@ impl Pulses {
         Ok(self.look(queue, reach).await?.dead_letters)
     }
 
-    async fn look(&self, queue: &Queue, reach: Reach) -> Result<Look, windlass::Error> {
+    async fn look(&self, queue: &Queue, reach: Reach) -> Result<PageState, windlass::Error> {
         let key = reach.tenant().unwrap_or(windlass::admin::INSTALLATION);
         let place = {
             let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -131,7 +131,7 @@ impl Pulses {
             (each.queued, each.running, each.scheduled, each.blocked).hash(&mut hasher);
             (each.succeeded, each.failed, each.dead_letter, each.canceled).hash(&mut hasher);
         }
-        let fresh = Look {
+        let fresh = PageState {
             at: Instant::now(),
             pulse: hasher.finish(),
             dead_letters: counts.iter().map(|each| each.dead_letter).sum(),

@@ -17,7 +17,7 @@ use super::jobs::{bars, dots, sorted};
 use super::page::{Page, page};
 use super::queues::{TENANTS, runs_of_each};
 use super::viewer::Viewer;
-use super::workers::{is_silent, needs_a_look};
+use super::workers::{is_stale, needs_attention};
 use crate::http::App;
 
 #[derive(Template)]
@@ -109,8 +109,8 @@ pub(crate) async fn show(
         reading.tenant_names(Some(&ids), SHOWN as u16).await?.into_iter().collect();
     reading.end().await?;
 
-    let alive = workers.iter().filter(|worker| worker.stopped_at.is_none() && !is_silent(worker)).count();
-    let silent = workers.iter().filter(|worker| needs_a_look(worker, now)).count();
+    let alive = workers.iter().filter(|worker| worker.stopped_at.is_none() && !is_stale(worker)).count();
+    let silent = workers.iter().filter(|worker| needs_attention(worker, now)).count();
     let waits = sorted(runs.iter().filter_map(Run::waited));
     let facts = Facts {
         workers: i64::try_from(alive).ok(),

@@ -47,7 +47,7 @@ struct WorkerRow {
     ran: Option<String>,
     is_draining: bool,
     may_drain: bool,
-    needs_a_look: bool,
+    needs_attention: bool,
 }
 
 /// Stopped workers are shown for an hour: long enough to see a deployment.
@@ -83,11 +83,11 @@ pub(crate) async fn list(
         })
         .collect();
     shown.sort_by(|a, b| rank(a).cmp(&rank(b)).then(a.worker_id.cmp(&b.worker_id)));
-    let live = shown.iter().filter(|worker| worker.stopped_at.is_none() && !is_silent(worker));
+    let live = shown.iter().filter(|worker| worker.stopped_at.is_none() && !is_stale(worker));
     let (count, running) =
         live.fold((0, 0), |(count, running), worker| (count + 1, running + worker.running_count));
     let rows = shown.iter().enumerate().map(|(number, worker)| row(number, worker, now));
-    let stale = rows.clone().filter(|row| row.needs_a_look).take(5).collect();
+    let stale = rows.clone().filter(|row| row.needs_attention).take(5).collect();
     let rows: Vec<WorkerRow> = rows.skip(part.from).take(SHOWN).collect();
     page(&WorkersPage {
         summary: format!(
@@ -106,7 +106,7 @@ pub(crate) async fn list(
 
 /// Whether its lease has expired or is about to: a worker renews it long before half of it has passed. A pull worker without
 /// jobs has no lease to renew: if it makes no more calls, it has only stopped.
-pub(crate) fn is_silent(worker: &WorkerRecord) -> bool {
+pub(crate) fn is_stale(worker: &WorkerRecord) -> bool {
     let is_late = worker.seen_seconds_ago > f64::from(worker.lease_seconds) * 0.6;
     let is_idle_pull_worker = is_pull_worker(worker) && worker.running_count == 0;
     worker.stopped_at.is_none() && !is_idle_pull_worker && (worker.is_stale || is_late)
@@ -123,13 +123,13 @@ fn is_lost(worker: &WorkerRecord) -> bool {
 }
 
 /// Whether a worker needs attention: it has missed heartbeats, or was lost recently.
-pub(crate) fn needs_a_look(worker: &WorkerRecord, now: Timestamp) -> bool {
+pub(crate) fn needs_attention(worker: &WorkerRecord, now: Timestamp) -> bool {
     let is_fresh = worker.stopped_at.is_some_and(|at| now.duration_since(at) < LOST_WARNED);
-    is_silent(worker) || (is_lost(worker) && is_fresh)
+    is_stale(worker) || (is_lost(worker) && is_fresh)
 }
 
 fn rank(worker: &WorkerRecord) -> u8 {
-    match (is_silent(worker), is_lost(worker), worker.stopped_at.is_some()) {
+    match (is_stale(worker), is_lost(worker), worker.stopped_at.is_some()) {
         (true, ..) => 0,
         (false, true, _) => 1,
         (false, false, false) => 2,
@@ -138,7 +138,7 @@ fn rank(worker: &WorkerRecord) -> u8 {
 }
 
 fn row(number: usize, worker: &WorkerRecord, now: Timestamp) -> WorkerRow {
-    let state = if is_silent(worker) {
+    let state = if is_stale(worker) {
         Mark::new("failed", "warning", "Stale")
     } else if is_lost(worker) {
         Mark::new("failed", "cross", "Lost")
@@ -179,7 +179,7 @@ fn row(number: usize, worker: &WorkerRecord, now: Timestamp) -> WorkerRow {
         number,
         name: worker.worker_id.clone(),
         brief: brief(&worker.worker_id),
-        needs_a_look: needs_a_look(worker, now),
+        needs_attention: needs_attention(worker, now),
         hostname: worker.hostname.clone(),
         state,
         seen: When::new(worker.last_seen_at, now),

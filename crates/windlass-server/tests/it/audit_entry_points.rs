@@ -43,7 +43,7 @@ const NOT_PERFORMED: [&str; 6] = [
 ];
 
 /// Commands that only read, serve, or prepare a database; the doctor's repairs and migrations are not actions of a caller.
-const NOT_ACTIONS: [&str; 27] = [
+const NOT_ACTIONS: [&str; 30] = [
     "audit head",
     "audit list",
     "audit verify",
@@ -68,6 +68,9 @@ const NOT_ACTIONS: [&str; 27] = [
     "tenants list",
     "tokens list",
     "top",
+    "triggers list",
+    "triggers preview",
+    "triggers show",
     "up",
     "worker",
     "workers list",

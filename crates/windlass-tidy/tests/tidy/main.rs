@@ -9,6 +9,7 @@ mod packaging;
 mod rule;
 mod rules;
 mod source;
+mod subjects;
 mod tree;
 
 use rule::Rule;

@@ -1,10 +1,19 @@
 //! Instants in input: RFC 3339, as documented in the API, and nothing looser. All entry points accept the same format.
 
+use std::ops::RangeInclusive;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, de};
 
 /// The error message for an invalid instant.
 pub const EXPECTED: &str = "must be an instant such as 2026-02-16T10:30:00Z";
+
+/// The first and the last instant that is accepted, as seconds: from the year 1 to the start of the year 9999, which every client
+/// can represent in every time zone. The twin of `refuse_instant` in SQL.
+pub const SECONDS: RangeInclusive<i64> = -62_135_596_800..=253_370_764_800;
+
+/// The error message for an instant that is not one of [`SECONDS`].
+pub const OUT_OF_RANGE: &str = "must be between the years 1 and 9998";
 
 /// Parses an instant with a date, a time to the second, and a time zone as `Z` or an offset.
 #[must_use]

@@ -32,7 +32,7 @@ use crate::telemetry;
 /// How often the lanes are searched without a notification, while a claim waits.
 pub(super) const POLL: Duration = Duration::from_secs(1);
 /// The time between two searches, however many notifications name lanes that are not known: any login can send them.
-const LOOK_GAP: Duration = Duration::from_millis(20);
+const SEARCH_GAP: Duration = Duration::from_millis(20);
 /// How often active workers are marked as present, and the dispatcher sends its own heartbeat.
 const TOUCH: Duration = Duration::from_secs(5);
 /// A marked worker is not marked again for this long, or ten thousand of them would be ten thousand writes each time.
@@ -187,7 +187,7 @@ impl Dispatcher {
                 }
                 self.groups.note_use(interest);
             }
-            self.groups.dismiss_hasty();
+            self.groups.end_claims_without_wait();
             has_more = self.groups.has_ready() || !self.arrivals.is_empty();
             *pause = Duration::from_millis(50);
             tokio::task::yield_now().await;
@@ -221,7 +221,7 @@ impl Dispatcher {
         let keys = if is_whole { self.groups.keys() } else { self.groups.fresh_keys() };
         let lanes = store::pull::active_lanes(session, keys.as_deref()).await?;
         let now = Instant::now();
-        self.look_pause_ends = now + LOOK_GAP;
+        self.look_pause_ends = now + SEARCH_GAP;
         if !is_whole {
             self.groups.replace_fresh(lanes, now);
             return Ok(());
@@ -244,11 +244,11 @@ impl Dispatcher {
             return Ok(false);
         }
         let began = Instant::now();
-        let Some(turn) = group.lines.deal(owners.len(), began) else { return Ok(false) };
+        let Some(turn) = group.cursors.deal(owners.len(), began) else { return Ok(false) };
         let by = Claimant { worker: self.worker, epoch: self.epoch };
         self.unanswered = Some((by, slots.tokens.clone()));
         let (dealt, is_cut) =
-            store::pull::claim(session, by, &turn.wanted, &slots, group.lines.keys()).await?;
+            store::pull::claim(session, by, &turn.wanted, &slots, group.cursors.keys()).await?;
         let taken = dealt.iter().map(|one| one.slot + 1).max().unwrap_or_default();
         if is_cut {
             // They are too large to be distributed at once: jobs whose rows were not kept are released, and fewer are
@@ -263,7 +263,7 @@ impl Dispatcher {
         self.unanswered = None;
         let now = Instant::now();
         let taken = dealt.iter().map(|one| (one.lane, one.seq, one.claimed.payload.len()));
-        group.lines.settle(&turn, taken, now, now - began);
+        group.cursors.settle(&turn, taken, now, now - began);
         if dealt.is_empty() {
             // The lanes of this claim rest now; others of the group may not.
             return Ok(true);

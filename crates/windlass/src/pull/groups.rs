@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 use super::interest::{Interest, InterestId};
-use crate::lane::lines::Foreign;
+use crate::lane::cursors::Foreign;
 use crate::store::pull::PullLane;
 use crate::store::worker::ActiveLane;
 use group::Group;
@@ -156,7 +156,7 @@ impl Groups {
     /// Lets a group have a turn if it has a claim and a lane with work.
     pub(super) fn mark(&mut self, id: InterestId) {
         let Some(group) = self.group(id) else { return };
-        if !group.is_ready && !group.waiters.is_empty() && group.lines.has_work() {
+        if !group.is_ready && !group.waiters.is_empty() && group.cursors.has_work() {
             group.is_ready = true;
             let tenant = group.interest.tenant;
             self.ready.entry(tenant).or_default().push_back(id);
@@ -251,7 +251,7 @@ impl Groups {
     fn set_lanes(&mut self, id: InterestId, lanes: Vec<ActiveLane>, now: Instant) {
         let Some(group) = self.groups.get_mut(&id) else { return };
         let rooms: HashSet<i32> = lanes.iter().flat_map(|lane| lane.rooms.iter().copied()).collect();
-        group.lines.replace(lanes, now);
+        group.cursors.replace(lanes, now);
         if group.rooms != rooms {
             let before = std::mem::replace(&mut group.rooms, rooms.clone());
             self.forget_rooms(id, &before);
@@ -282,10 +282,10 @@ impl Groups {
     /// Marks a lane as having work. Returns false if the lanes must be searched to find its groups.
     pub(super) fn wake(&mut self, lane: i32, now: Instant) -> bool {
         let Some(known) = self.lanes.get(&lane) else {
-            return self.foreign.is_believed(lane, now);
+            return self.foreign.is_known_foreign(lane, now);
         };
         for id in self.wanting(known) {
-            if self.group(id).is_some_and(|group| !group.lines.wake(lane, now)) {
+            if self.group(id).is_some_and(|group| !group.cursors.wake(lane, now)) {
                 self.fresh.insert(id);
             }
             self.mark(id);
@@ -297,10 +297,10 @@ impl Groups {
     /// be newer than the last search.
     pub(super) fn wake_room(&mut self, room: i32, now: Instant) -> bool {
         let Some(of_room) = self.by_room.get(&room) else {
-            return self.foreign_rooms.is_believed(room, now);
+            return self.foreign_rooms.is_known_foreign(room, now);
         };
         for id in of_room.iter().copied().collect::<Vec<_>>() {
-            if self.group(id).is_some_and(|group| !group.lines.wake_room(room, now)) {
+            if self.group(id).is_some_and(|group| !group.cursors.wake_room(room, now)) {
                 self.fresh.insert(id);
             }
             self.mark(id);
@@ -328,7 +328,7 @@ impl Groups {
     }
 
     /// Ends the claims that do not wait and whose group has no further turn: there were no jobs for them.
-    pub(super) fn dismiss_hasty(&mut self) {
+    pub(super) fn end_claims_without_wait(&mut self) {
         for id in std::mem::take(&mut self.hasty) {
             let Some(group) = self.group(id) else { continue };
             if group.is_ready {

@@ -54,7 +54,7 @@ async fn look(settings: &Settings) -> Result<Vec<Finding>> {
         contents,
         holders: ask::holders(client).await?,
         is_pooled: !connect::is_direct(&settings.config).await?,
-        is_heard: is_heard(settings).await?,
+        notification_arrives: notification_arrives(settings).await?,
         ..DatabaseFacts::default()
     };
     if has_schema {
@@ -86,7 +86,7 @@ async fn ask_about_jobs(client: &Client, facts: &mut DatabaseFacts) -> Result<()
 }
 
 /// Whether a session on the direct URL receives notifications; behind a transaction pooler it does not.
-async fn is_heard(settings: &Settings) -> Result<bool> {
+async fn notification_arrives(settings: &Settings) -> Result<bool> {
     let mut connection = connect::open(&settings.direct).await?;
     let own = format!("windlass_{}", Uuid::new_v4().simple());
     connection.client.batch_execute(&format!("listen {own}")).await?;

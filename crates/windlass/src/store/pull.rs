@@ -218,7 +218,7 @@ pub(crate) struct Renewed {
 
 /// The report of a pull worker about a job, ready to be stored.
 #[derive(Debug, Default)]
-pub(crate) struct Said {
+pub(crate) struct HeartbeatInput {
     pub(crate) lease_seconds: Option<i32>,
     pub(crate) percent: Option<f32>,
     pub(crate) message: Option<String>,
@@ -226,16 +226,20 @@ pub(crate) struct Said {
 }
 
 /// Renews the lease of one job. Returns `None` if the fence is stale.
-pub(crate) async fn heartbeat(db: &Database, fence: &Fence, said: &Said) -> Result<Option<Renewed>> {
+pub(crate) async fn heartbeat(
+    db: &Database,
+    fence: &Fence,
+    input: &HeartbeatInput,
+) -> Result<Option<Renewed>> {
     let params: [&(dyn tokio_postgres::types::ToSql + Sync); 9] = [
         &fence.tenant,
         &fence.job,
         &fence.attempt,
         &fence.token,
-        &said.lease_seconds,
-        &said.percent,
-        &said.message,
-        &said.log,
+        &input.lease_seconds,
+        &input.percent,
+        &input.message,
+        &input.log,
         &PRESENT,
     ];
     let rows = db.query(&HEARTBEAT, &params).await?;

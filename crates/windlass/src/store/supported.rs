@@ -2,7 +2,7 @@
 
 use super::schema;
 use crate::error::{Error, Result};
-use crate::model::server_version::{Standing, standing};
+use crate::model::server_version::{VersionSupport, standing};
 
 /// The oldest schema version that this release supports: the one whose functions its statements call. There is no
 /// previous release, so that is its own version; the next release sets it to the newest of this one.
@@ -14,15 +14,15 @@ pub const NEWEST_SCHEMA: i32 = schema::MIGRATIONS[schema::MIGRATIONS.len() - 1].
 pub(crate) fn check_server(version: i32) -> Result<()> {
     let shown = format!("Postgres {}.{}", version / 10_000, version % 10_000);
     match standing(version) {
-        Standing::TooOld => {
+        VersionSupport::TooOld => {
             let found = format!("{}.{}", version / 10_000, version % 10_000);
             Err(Error::ServerVersion { found, oldest: 15 })
         }
-        Standing::Unfixed { fixed_in } => {
+        VersionSupport::Unfixed { fixed_in } => {
             tracing::warn!("{shown} lacks security fixes of row-level security; upgrade to {fixed_in}");
             Ok(())
         }
-        Standing::Fine => Ok(()),
+        VersionSupport::Fine => Ok(()),
     }
 }
 

@@ -152,7 +152,7 @@ impl<'a> Scan<'a> {
             self.at += 1;
             self.skip_space();
             self.value(depth).map_err(|fault| fault.inside(name_segment(name)))?;
-            if !self.goes_on(b'}', "`,` or `}`")? {
+            if !self.continues(b'}', "`,` or `}`")? {
                 self.may_repeat |= names::may_repeat(&mut self.names[outer_names..]);
                 self.names.truncate(outer_names);
                 return Ok(());
@@ -166,7 +166,7 @@ impl<'a> Scan<'a> {
         }
         for index in 0_usize.. {
             self.value(depth).map_err(|fault| fault.inside(index.to_string()))?;
-            if !self.goes_on(b']', "`,` or `]`")? {
+            if !self.continues(b']', "`,` or `]`")? {
                 break;
             }
         }
@@ -185,7 +185,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Skips the comma before the next element, or the end of the container.
-    fn goes_on(&mut self, close: u8, expected: &'static str) -> Result<bool, Box<Fault>> {
+    fn continues(&mut self, close: u8, expected: &'static str) -> Result<bool, Box<Fault>> {
         self.skip_space();
         let found = self.peek();
         if found != Some(b',') && found != Some(close) {

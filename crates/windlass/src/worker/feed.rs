@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::Shared;
 use super::pace::{self, Pace};
 use crate::error::Result;
-use crate::lane::lines::Lines;
+use crate::lane::cursors::LaneCursors;
 use crate::queue::listen::Wake;
 use crate::store;
 use crate::store::database::{Database, Session};
@@ -28,15 +28,15 @@ const MAX: usize = 500;
 /// again.
 const LINGER: Duration = Duration::from_millis(2);
 /// How often lanes are searched while there is work, so that a new tenant's first job does not wait for an idle moment.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const SEARCH_EVERY: Duration = Duration::from_millis(250);
 /// The same for lanes that had work recently, because a busy worker is not notified of new jobs.
 const CHECK_EVERY: Duration = Duration::from_millis(5);
 /// A search that took long is followed by a pause of this many times as long.
-const LOOK_SHARE: u32 = 20;
+const SEARCH_SHARE: u32 = 20;
 /// The same for a check. It takes long only while the processors are busy, which is when a small tenant depends on it.
 const CHECK_SHARE: u32 = 1;
 /// The time between two searches, however many notifications name lanes that this worker does not know: any login can send them.
-const LOOK_GAP: Duration = Duration::from_millis(20);
+const SEARCH_GAP: Duration = Duration::from_millis(20);
 /// After this long without a pause, enqueues need not send notifications.
 const BUSY_AFTER: Duration = Duration::from_millis(100);
 const SETTLING: [Duration; 4] =
@@ -46,7 +46,7 @@ pub(crate) struct Feed {
     shared: Arc<Shared>,
     database: Database,
     wakes: broadcast::Receiver<Wake>,
-    lines: Lines,
+    cursors: LaneCursors,
     /// More than one tenant uses the definitions of this worker, so none of them may have all slots.
     is_shared: bool,
     look_at: Instant,
@@ -86,7 +86,7 @@ impl Feed {
             shared,
             database,
             wakes,
-            lines: Lines::new(),
+            cursors: LaneCursors::new(),
             is_shared: false,
             look_at: now,
             look_pause_ends: now,
@@ -111,7 +111,7 @@ impl Feed {
             let Err(error) = self.feed(&mut pause).await else { return };
             telemetry::database_error("feed", &error);
             self.waits_as = None;
-            self.look_now();
+            self.search_now();
             let rest = tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>()));
             tokio::select! {
                 () = stop.cancelled(), if self.unanswered.is_none() => return,
@@ -165,7 +165,7 @@ impl Feed {
                 continue; // Delayed, not skipped: if others are always faster, every sleep may end with a notification.
             }
             self.busy_since = None;
-            let rest_for = if self.lines.wake_warm(Instant::now()) {
+            let rest_for = if self.cursors.wake_recent(Instant::now()) {
                 LINGER
             } else {
                 self.mark_waiting(&session).await?;
@@ -175,7 +175,7 @@ impl Feed {
                 () = stop.cancelled() => return Ok(()),
                 has_timed_out = self.rest(rest_for) => {
                     if has_timed_out && rest_for > LINGER {
-                        self.look_now();
+                        self.search_now();
                     }
                 }
             }
@@ -198,7 +198,7 @@ impl Feed {
         let linger = if ahead > 0 { pace::HORIZON / 2 } else { LINGER };
         let until = tokio::time::Instant::from_std(self.last_claim + linger);
         // Slots that are reserved for other tenants are no reason to claim for a tenant that has all the rest.
-        let kept_free = if self.lines.holds_back() { running.kept_free() } else { 0 };
+        let kept_free = if self.cursors.holds_back() { running.kept_free() } else { 0 };
         while running.free(ahead) < worthwhile + kept_free
             && tokio::time::timeout_at(until, running.freed()).await.is_ok()
         {}
@@ -211,19 +211,19 @@ impl Feed {
             store::worker::active_lanes(session, &self.shared.keys, self.shared.queues.as_deref()).await?;
         let now = Instant::now();
         self.is_shared = is_shared;
-        self.look_pause_ends = now + LOOK_GAP;
+        self.look_pause_ends = now + SEARCH_GAP;
         self.is_look_requested = false;
-        self.lines.replace(lanes, now);
-        self.look_at = now + LOOK_EVERY.min(self.shared.poll_interval).max((now - began) * LOOK_SHARE);
+        self.cursors.replace(lanes, now);
+        self.look_at = now + SEARCH_EVERY.min(self.shared.poll_interval).max((now - began) * SEARCH_SHARE);
         Ok(())
     }
 
     /// Finds new work in the lanes that had some recently.
     async fn check_recent(&mut self, session: &Session) -> Result<()> {
         let began = Instant::now();
-        let recent = self.lines.recent(began);
+        let recent = self.cursors.recent(began);
         if !recent.is_empty() {
-            self.lines.found(&store::worker::lanes_with_work(session, &recent).await?);
+            self.cursors.found(&store::worker::lanes_with_work(session, &recent).await?);
         }
         let now = Instant::now();
         self.check_at = now + CHECK_EVERY.max((now - began) * CHECK_SHARE);
@@ -240,18 +240,18 @@ impl Feed {
         }
         let dealt = {
             let mut shares = self.shared.running.shares(self.is_shared);
-            self.lines.deal_within(reserved.count(), began, |tenant, wanted| shares.take(tenant, wanted))
+            self.cursors.deal_within(reserved.count(), began, |tenant, wanted| shares.take(tenant, wanted))
         };
         let Some(turn) = dealt else { return Ok(0) };
         let (by, token) =
             (Claimant { worker: self.shared.lease.worker(), epoch: self.epoch }, Uuid::new_v4());
         self.unanswered = Some(Unanswered { by, token, lanes: turn.wanted.lanes.clone() });
-        let claimed = store::worker::claim(session, by, token, &turn.wanted, self.lines.keys()).await?;
+        let claimed = store::worker::claim(session, by, token, &turn.wanted, self.cursors.keys()).await?;
         self.unanswered = None;
         let now = Instant::now();
         self.last_claim = now;
         let taken = claimed.iter().map(|(lane, seq, claimed)| (*lane, *seq, claimed.payload.len()));
-        self.lines.settle(&turn, taken, now, now - began);
+        self.cursors.settle(&turn, taken, now, now - began);
         let count = claimed.len();
         if count > 0 {
             metrics::histogram!("windlass_claim_batch_size").record(count as f64);
@@ -299,7 +299,7 @@ impl Feed {
                 self.wake(&wake);
                 false
             }
-            () = self.shared.running.freed(), if self.lines.holds_back() => false,
+            () = self.shared.running.freed(), if self.cursors.holds_back() => false,
             () = tokio::time::sleep_until(self.look_pause_ends.into()), if self.is_look_requested => false,
             () = tokio::time::sleep(most) => true,
         }
@@ -319,14 +319,14 @@ impl Feed {
         }
         if self.is_look_requested && Instant::now() >= self.look_pause_ends {
             self.is_look_requested = false;
-            self.look_now();
+            self.search_now();
         }
     }
 
     fn wake(&mut self, wake: &Result<Wake, RecvError>) {
         match wake {
-            Ok(Wake::Lane(lane)) => self.is_look_requested |= !self.lines.wake(*lane, Instant::now()),
-            Ok(Wake::Room(room)) => self.is_look_requested |= !self.lines.wake_room(*room, Instant::now()),
+            Ok(Wake::Lane(lane)) => self.is_look_requested |= !self.cursors.wake(*lane, Instant::now()),
+            Ok(Wake::Room(room)) => self.is_look_requested |= !self.cursors.wake_room(*room, Instant::now()),
             Ok(Wake::All) | Err(RecvError::Lagged(_)) => self.is_look_requested = true,
             Ok(Wake::Duty(_)) => {}
             // The worker keeps a sender, so this is the end of the worker.
@@ -334,7 +334,7 @@ impl Feed {
         }
     }
 
-    fn look_now(&mut self) {
+    fn search_now(&mut self) {
         self.look_at = Instant::now();
         self.claim_first = false;
     }

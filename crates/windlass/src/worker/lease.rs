@@ -137,7 +137,7 @@ impl LeaseThread {
             }
             let sent_at = Instant::now();
             let patience = (length / 4).min(Duration::from_secs(10));
-            match tokio::time::timeout(patience, self.beat(&database)).await {
+            match tokio::time::timeout(patience, self.send_heartbeat(&database)).await {
                 Ok(Ok(())) => {
                     granted_at = sent_at;
                     self.lease.granted.send_replace(sent_at);
@@ -158,7 +158,7 @@ impl LeaseThread {
         }
     }
 
-    async fn beat(&self, database: &Database) -> Result<()> {
+    async fn send_heartbeat(&self, database: &Database) -> Result<()> {
         let running = i32::try_from(self.running.running()).unwrap_or(i32::MAX);
         match store::worker::heartbeat(database, self.lease.worker(), running).await? {
             Some(news) => {

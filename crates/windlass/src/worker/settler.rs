@@ -30,7 +30,7 @@ const MAX: usize = 500;
 /// Under load a small batch waits this long for more ends, and longer if its slots are not needed meanwhile.
 const LINGER: Duration = Duration::from_millis(2);
 const LINGER_AHEAD: Duration = Duration::from_millis(5);
-const COMPANY: usize = 64;
+const SMALL_BATCH: usize = 64;
 /// The maximum size of the details per statement. A message of a gigabyte breaks the connection, and five hundred large
 /// results can reach that.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
@@ -93,9 +93,9 @@ impl Settler {
         let mut last_write = Instant::now();
         let linger = if self.claims_ahead { LINGER_AHEAD } else { LINGER };
         while ended.recv_many(&mut batch, MAX).await > 0 {
-            if batch.len() < COMPANY && last_write.elapsed() < linger {
+            if batch.len() < SMALL_BATCH && last_write.elapsed() < linger {
                 let until = tokio::time::Instant::now() + linger;
-                while batch.len() < COMPANY {
+                while batch.len() < SMALL_BATCH {
                     let room = MAX - batch.len();
                     match tokio::time::timeout_at(until, ended.recv_many(&mut batch, room)).await {
                         Ok(1..) => {}
@@ -124,7 +124,7 @@ impl Settler {
     /// lock timeout occurred.
     async fn write(&self, session: &mut Option<Session>, batch: &[UnsettledAttempt], aside: &Aside) -> bool {
         let endings: Vec<SettleEntry> = batch.iter().map(|one| one.ending.clone()).collect();
-        match self.insist(session, &endings).await {
+        match self.retry_settlement(session, &endings).await {
             Some(Ok(settled)) => {
                 aside.put(settled.busy.iter().map(|&position| batch[position].clone()));
                 self.report(batch, &settled);
@@ -170,7 +170,7 @@ impl Settler {
         } else {
             ending::without_texts(&one.ending)
         };
-        let problem = match self.insist(session, std::slice::from_ref(&plain)).await {
+        let problem = match self.retry_settlement(session, std::slice::from_ref(&plain)).await {
             Some(Err(error)) => error.to_string(),
             Some(Ok(settled)) if !settled.busy.is_empty() => "another transaction holds the job".to_owned(),
             Some(Ok(_)) | None => return,
@@ -182,7 +182,7 @@ impl Settler {
     }
 
     /// Returns the result of the database, as soon as it is one that a retry would not change soon.
-    async fn insist(
+    async fn retry_settlement(
         &self,
         session: &mut Option<Session>,
         endings: &[SettleEntry],

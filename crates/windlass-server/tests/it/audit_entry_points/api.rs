@@ -172,7 +172,7 @@ pub(super) async fn perform(world: &World, action: Action) -> Option<String> {
         }
         Action::TriggerUpdate => {
             let id = world.trigger().await;
-            patch(&format!("/api/v1/jobs/triggers/{id}"), json!({"label": "other"})).await;
+            patch(&format!("/api/v1/jobs/triggers/{id}"), json!({"is_enabled": false})).await;
             id.to_string()
         }
         Action::TriggerDelete => {

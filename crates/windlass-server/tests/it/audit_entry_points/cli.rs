@@ -106,6 +106,18 @@ pub(super) async fn perform(world: &World, to: &[String], action: Action) -> Opt
             does(&["tokens", "revoke", &id]).await;
             id
         }
+        Action::TriggerRun => {
+            let id = world.trigger().await.to_string();
+            does(&["triggers", "run", &id]).await;
+            id
+        }
+        Action::TriggerUpdate => {
+            let id = world.trigger().await.to_string();
+            for verb in ["pause", "resume", "pause"] {
+                does(&["triggers", verb, &id]).await;
+            }
+            id
+        }
         Action::WorkerDrain | Action::WorkerResume => {
             let id = world.worker(action).await;
             does(&["workers", if action == Action::WorkerDrain { "drain" } else { "resume" }, &id]).await;
@@ -129,9 +141,7 @@ pub(super) async fn perform(world: &World, to: &[String], action: Action) -> Opt
         | Action::TenantLimits
         | Action::TriggerBackfill
         | Action::TriggerCreate
-        | Action::TriggerDelete
-        | Action::TriggerRun
-        | Action::TriggerUpdate => return None,
+        | Action::TriggerDelete => return None,
         _ => panic!("{action}: perform it with a command, or return None if there is none"),
     })
 }

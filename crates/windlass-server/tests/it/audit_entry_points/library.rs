@@ -157,7 +157,7 @@ pub(super) async fn perform(world: &World, action: Action) -> Option<String> {
         }
         Action::TriggerUpdate => {
             let id = world.trigger().await;
-            let changes = Map::from_iter([("label".to_owned(), Value::from("other"))]);
+            let changes = Map::from_iter([("is_enabled".to_owned(), Value::from(false))]);
             world.mark().await;
             queue.update_trigger(tenant, id, None, &changes, "tester").await.unwrap();
             id.to_string()

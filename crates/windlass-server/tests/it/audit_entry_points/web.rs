@@ -172,14 +172,17 @@ pub(super) async fn perform(world: &World, action: Action) -> Option<String> {
         }
         Action::TriggerUpdate => {
             let id = world.trigger().await.to_string();
+            world.form("/ui/triggers/act", &[("trigger", &id), ("do", "off")]).await;
+            let of_list = world.rows().await;
+            let id = world.trigger().await.to_string();
             let fields = [
                 ("trigger_type", "schedule"),
-                ("label", "other"),
+                ("label", "nightly"),
                 ("cron_expr", "0 2 * * *"),
                 ("definition_key", "a"),
-                ("is_enabled", "on"),
             ];
             world.form(&format!("/ui/triggers/{id}"), &fields).await;
+            world.recorded_like(&of_list).await;
             id
         }
         Action::TriggerDelete => {

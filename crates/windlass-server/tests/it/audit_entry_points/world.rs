@@ -58,8 +58,8 @@ fn strip(value: &mut Value) {
         Value::String(text) if text.parse::<Timestamp>().is_ok() => *text = "instant".to_owned(),
         Value::String(text) => {
             let is_of_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
-            let words = text.split_inclusive(|letter| !is_of_word(letter)).map(|part| {
-                let word = part.trim_end_matches(|letter| !is_of_word(letter));
+            let words = text.split_inclusive(|letter: char| !is_of_word(letter)).map(|part| {
+                let word = part.trim_end_matches(|letter: char| !is_of_word(letter));
                 format!("{}{}", without_id(word), &part[word.len()..])
             });
             *text = words.collect();
@@ -130,8 +130,9 @@ impl World {
 
     /// Asserts that the last call was recorded like an earlier one of the same action: another way to the same verb.
     pub(super) async fn recorded_like(&self, earlier: &[Row]) {
-        let ([earlier], [row]) = (earlier, &self.rows().await[..]) else {
-            panic!("not one row each: {earlier:?}")
+        let rows = self.rows().await;
+        let ([earlier], [row]) = (earlier, &rows[..]) else {
+            panic!("not one row each: {earlier:?}, {rows:?}")
         };
         assert_eq!((&row.action, row.comparable()), (&earlier.action, earlier.comparable()));
     }

@@ -51,7 +51,7 @@ impl Queue {
             let session = store::act::read(self.database(), reach.tenant()).await?;
             let slice = search.slice(&session).await?;
             session.commit().await?;
-            search.look_through(slice).await;
+            search.search_slice(slice).await;
         }
         let session = store::act::read(self.database(), reach.tenant()).await?;
         let (ids, next) = search.page();
@@ -66,7 +66,7 @@ pub(crate) async fn within(session: &Session, filter: &Filter) -> Result<(Vec<Uu
     let mut search = Search::new(filter);
     while !search.is_over() {
         let slice = search.slice(session).await?;
-        search.look_through(slice).await;
+        search.search_slice(slice).await;
     }
     let (ids, next) = search.page();
     Ok((ids, next, search.rows))
@@ -119,7 +119,7 @@ impl<'a> Search<'a> {
     }
 
     /// Adds the matching jobs. On a blocking thread, because redaction takes time in proportion to the payloads.
-    async fn look_through(&mut self, slice: Vec<Candidate>) {
+    async fn search_slice(&mut self, slice: Vec<Candidate>) {
         let asked = self.slice_rows.min(MAX_ROWS - self.rows);
         let bytes: usize = slice.iter().map(|job| job.payload.len()).sum();
         self.is_at_end = slice.is_empty();

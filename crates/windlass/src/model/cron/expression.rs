@@ -90,7 +90,7 @@ impl Cron {
             fields,
             is_interval: parts[..2].iter().any(|part| part.starts_with('*')),
         };
-        if cron.minutes.is_empty() || cron.hours.is_empty() || !cron.ever_comes() {
+        if cron.minutes.is_empty() || cron.hours.is_empty() || !cron.can_occur() {
             return Err(refuse(format!("{text:?} never occurs: no month has such a day")));
         }
         Ok(cron)
@@ -135,7 +135,7 @@ impl Cron {
         Some(later * 60 + self.minutes.first()?)
     }
 
-    fn ever_comes(&self) -> bool {
+    fn can_occur(&self) -> bool {
         let mut day = date(2024, 1, 1);
         for _ in 0..RAREST_DAYS {
             if self.matches_day(day) {

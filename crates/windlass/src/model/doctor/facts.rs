@@ -12,7 +12,7 @@ pub(crate) struct DatabaseFacts {
     /// The URL for statements is a pooler.
     pub(crate) is_pooled: bool,
     /// A session on the direct URL receives notifications.
-    pub(crate) is_heard: bool,
+    pub(crate) notification_arrives: bool,
     pub(crate) holders: Vec<Holder>,
     pub(crate) expected: Vec<Installed>,
     pub(crate) installed: Vec<Installed>,

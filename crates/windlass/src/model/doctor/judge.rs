@@ -9,7 +9,7 @@ mod stuck;
 
 use super::facts::DatabaseFacts;
 use super::{Finding, Severity};
-use crate::model::server_version::{Standing, standing};
+use crate::model::server_version::{VersionSupport, standing};
 
 /// Claims have to skip all rows that ended since a transaction this old started …
 const OLD_TRANSACTION_SECONDS: i64 = 300;
@@ -44,7 +44,7 @@ fn server(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
     let server = &facts.server;
     let version = format!("Postgres {}", server.version_text);
     let standing = standing(server.version);
-    findings.push(if standing == Standing::TooOld {
+    findings.push(if standing == VersionSupport::TooOld {
         danger("server", version, "upgrade the server: windlass needs Postgres 15 or newer")
     } else if server.is_replica {
         danger(
@@ -52,7 +52,7 @@ fn server(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
             format!("{version}, a read-only replica"),
             "use the URL of the primary, or list all hosts in one URL so that the writable one is chosen",
         )
-    } else if let Standing::Unfixed { fixed_in } = standing {
+    } else if let VersionSupport::Unfixed { fixed_in } = standing {
         warning(
             "server",
             format!("{version} lacks security fixes of row-level security"),
@@ -285,7 +285,7 @@ fn workers(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
 
 fn listening(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
     let alive = facts.workers.iter().filter(|worker| worker.is_alive).count();
-    findings.push(if !facts.is_heard {
+    findings.push(if !facts.notification_arrives {
         danger(
             "listen",
             "a test notification did not arrive",

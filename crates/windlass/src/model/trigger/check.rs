@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::{Conditions, EVENT_ROOTS, NewTrigger, SCHEDULE_ROOTS, TriggerType, pattern};
 use crate::error::{Error, Result};
 use crate::model::cron::Schedule;
+use crate::model::instant::SECONDS;
 use crate::model::template::Template;
 use crate::text::json::{self, JsonLimits};
 
@@ -12,8 +13,6 @@ const MAX_LABEL_LENGTH: usize = 200;
 const MAX_TEMPLATE_LENGTH: usize = 64 * 1024;
 const MAX_SECONDS: u32 = 366 * 86_400;
 const MAX_MISFIRES: u32 = 1000;
-/// The last second of the year 9999.
-const LATEST_SECOND: i64 = 253_402_300_799;
 
 impl NewTrigger {
     /// Returns an error with the name of the invalid field. The time zone of a schedule must be set already.
@@ -84,8 +83,8 @@ impl NewTrigger {
             }
         }
         for (field, at) in [("starts_at", self.starts_at), ("ends_at", self.ends_at)] {
-            if at.is_some_and(|at| !(0..=LATEST_SECOND).contains(&at.as_second())) {
-                return Err(Error::refused(field, "must be between the years 1970 and 9999"));
+            if at.is_some_and(|at| !(0..=*SECONDS.end()).contains(&at.as_second())) {
+                return Err(Error::refused(field, "must be between the years 1970 and 9998"));
             }
         }
         match (self.starts_at, self.ends_at) {

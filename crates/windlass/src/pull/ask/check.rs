@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Claim, Heartbeat, WorkerInfo};
 use crate::error::{Error, Result};
 use crate::store;
-use crate::store::pull::{PRESENT, Said};
+use crate::store::pull::{HeartbeatInput, PRESENT};
 use crate::text;
 use crate::text::json::{self, JsonLimits};
 use crate::text::redact::Redactor;
@@ -122,7 +122,7 @@ impl Heartbeat {
 
     /// Returns the reports without secrets and in a form that can be stored. Secrets are redacted before anything is
     /// truncated, and in all lines of one call together: a secret that spans several lines is found.
-    pub(crate) fn said(&self, redactor: &Redactor) -> Said {
+    pub(crate) fn heartbeat_input(&self, redactor: &Redactor) -> HeartbeatInput {
         let message = self.message.as_deref().map(|text| redactor.text(text));
         let message = message.map(|text| text::storable(text.as_bytes(), MESSAGE_BYTES));
         let mut lines = self.log.join("\n");
@@ -137,7 +137,7 @@ impl Heartbeat {
             log.push(piece.to_owned());
             rest = more;
         }
-        Said {
+        HeartbeatInput {
             lease_seconds: self.lease.map(whole_seconds),
             percent: self.percent.map(|percent| percent.clamp(0.0, 100.0)),
             message,

@@ -7,7 +7,7 @@ use std::time::Instant;
 use uuid::Uuid;
 
 use super::{MAX, Waiter};
-use crate::lane::lines::Lines;
+use crate::lane::cursors::LaneCursors;
 use crate::pull::interest::Interest;
 use crate::pull::leftovers::Backlog;
 use crate::store::pull::ClaimSlots;
@@ -16,7 +16,7 @@ use crate::store::pull::ClaimSlots;
 pub(in crate::pull) struct Group {
     pub(super) interest: Arc<Interest>,
     pub(in crate::pull) waiters: VecDeque<Waiter>,
-    pub(in crate::pull) lines: Lines,
+    pub(in crate::pull) cursors: LaneCursors,
     /// The running limits of its lanes.
     pub(super) rooms: HashSet<i32>,
     pub(in crate::pull) backlog: Backlog,
@@ -34,7 +34,7 @@ impl Group {
         Self {
             interest,
             waiters: VecDeque::new(),
-            lines: Lines::new(),
+            cursors: LaneCursors::new(),
             rooms: HashSet::new(),
             backlog: Backlog::default(),
             most: MAX,

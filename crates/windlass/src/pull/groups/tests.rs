@@ -54,7 +54,7 @@ fn visits_of_an_arrival(groups_of_loud: usize) -> usize {
     let turn = groups.turn();
     assert_eq!(turn.len(), 1, "only the group with work is served");
     assert!(groups.group(turn[0]).is_some_and(|group| group.interest.tenant == Some(QUIET)));
-    groups.dismiss_hasty();
+    groups.end_claims_without_wait();
     groups.visits
 }
 
@@ -132,7 +132,7 @@ fn the_number_of_remembered_names_is_bounded() {
     for n in 0..10_000 {
         let (waiter, _caller) = claim(&places, Some(LOUD), &format!("made up {n}"), Duration::ZERO);
         groups.add(waiter, now);
-        groups.dismiss_hasty();
+        groups.end_claims_without_wait();
     }
     assert!(groups.groups.len() <= MAX_UNUSED + 2, "{}", groups.groups.len());
     assert_eq!(groups.by_tenant[&Some(LOUD)].all.len(), groups.groups.len() - 1);

@@ -44,7 +44,7 @@ pub(super) async fn state(data_dir: &Path, user: &ServerUser) -> Result<Postmast
         PidOwner::Gone => Ok(PostmasterState::Absent),
         PidOwner::Postgres => Ok(PostmasterState::Silent),
         PidOwner::Impostor => {
-            disown(&file, &text, user)?;
+            clear_stale_pid(&file, &text, user)?;
             Ok(PostmasterState::Absent)
         }
     }
@@ -118,7 +118,7 @@ fn process(pid: Pid) -> PidOwner {
 /// Postgres refuses to start while the process id in its file belongs to any live process of its user, and a container
 /// whose first process does not reap children keeps the id of a killed server forever. Only the id is replaced: with
 /// the rest of the file Postgres detects whether old backends still use the shared memory, which protects the data.
-fn disown(file: &Path, text: &str, user: &ServerUser) -> Result<(), EmbeddedError> {
+fn clear_stale_pid(file: &Path, text: &str, user: &ServerUser) -> Result<(), EmbeddedError> {
     let rest = text.split_once('\n').map_or("", |(_, rest)| rest);
     let replacement = file.with_extension("pid.new");
     fs::write(&replacement, format!("{NOBODYS_PID}\n{rest}"))

@@ -159,7 +159,7 @@ impl Start<'_> {
         match run(command, Duration::from_secs(remaining + 5)).await {
             Ok(_) => Ok(()),
             Err(EmbeddedError::CommandFailed { .. } | EmbeddedError::CommandTimedOut { .. })
-                if self.may_come_up_yet() =>
+                if self.may_still_start() =>
             {
                 Ok(())
             }
@@ -180,7 +180,7 @@ impl Start<'_> {
 
     /// The failures that another check or another attempt can resolve: a long recovery, a server of another process
     /// that was faster, or the last backends of a killed server.
-    fn may_come_up_yet(&self) -> bool {
+    fn may_still_start(&self) -> bool {
         let log = log_end(self.data_dir);
         postmaster::is_alive(self.data_dir) || log.contains("pre-existing shared memory block")
     }

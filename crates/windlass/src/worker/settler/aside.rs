@@ -183,7 +183,7 @@ impl Settler {
         left: &mut Vec<UnsettledAttempt>,
     ) {
         let endings: Vec<SettleEntry> = group.iter().map(|one| one.ending.clone()).collect();
-        match self.insist(session, &endings).await {
+        match self.retry_settlement(session, &endings).await {
             Some(Ok(settled)) => {
                 left.extend(settled.busy.iter().map(|&position| group[position].clone()));
                 self.report(group, &settled);

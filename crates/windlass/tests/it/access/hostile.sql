@@ -66,16 +66,24 @@ begin
     perform attack.put(format('create operator attack.%s (%s rightarg = %s, function = attack.op_%s)', one.oprname,
       'leftarg = ' || one.l || ',', one.r, one.number));
   end loop;
-  for one in select unnest(array['uuid', 'text', 'jsonb', 'json', 'int4', 'int2', 'int8', 'bool', 'timestamptz', 'bytea', 'interval']) as name loop
+  for one in
+    select unnest(array['uuid', 'text', 'jsonb', 'json', 'int4', 'int2', 'int8', 'bool', 'timestamptz', 'bytea', 'interval']) as name
+  loop
     execute format('create type attack.%I as (value pg_catalog.text)', one.name);
-    execute format('create function attack.cast_%s(attack.%I) returns pg_catalog.%I language plpgsql as %L', one.name, one.name, one.name, body);
-    execute format('create cast (attack.%I as pg_catalog.%I) with function attack.cast_%s(attack.%I) as implicit', one.name, one.name, one.name, one.name);
+    execute format('create function attack.cast_%s(attack.%I) returns pg_catalog.%I language plpgsql as %L',
+      one.name, one.name, one.name, body);
+    execute format('create cast (attack.%I as pg_catalog.%I) with function attack.cast_%s(attack.%I) as implicit',
+      one.name, one.name, one.name, one.name);
     -- A variable that is declared without the schema of its type would run the check with every value.
-    execute format('create function attack.check_%s(pg_catalog.%I) returns pg_catalog.bool language plpgsql as %L', one.name, one.name, body);
+    execute format('create function attack.check_%s(pg_catalog.%I) returns pg_catalog.bool language plpgsql as %L',
+      one.name, one.name, body);
     execute format('create domain attack_domains.%I as pg_catalog.%I check (attack.check_%s(value))', one.name, one.name, one.name);
   end loop;
   -- Relations of our names, found first by whoever names one without its schema.
-  for one in select c.relname from pg_class c where c.relnamespace = 'windlass'::regnamespace and c.relkind in ('r', 'p', 'v') and c.relname !~ '_[0-9]{8}' loop
+  for one in
+    select c.relname from pg_class c
+     where c.relnamespace = 'windlass'::regnamespace and c.relkind in ('r', 'p', 'v') and c.relname !~ '_[0-9]{8}'
+  loop
     execute format('create temp table %I (tenant_id attack.uuid, job_id attack.uuid, id attack.uuid)', one.relname);
   end loop;
   create temp table windlass_inbox (tenant attack.uuid, job attack.uuid, lane attack.int4, max_attempts attack.int2, part attack.int4,

@@ -1,6 +1,7 @@
 //! What PostgREST does for `POST /rpc/emit`, step by step: it logs in as a role without rights, verifies the JWT, assumes the
 //! role that it names (the anonymous one without a token), sets its claims, and calls the function with the members of the body
-//! as named arguments. The program itself is not available here: see `docs/events.md`.
+//! as named arguments. The program itself does not run here, because no package that the
+//! tests can install contains it. The roles are a member's and an anonymous one; a forged token is tried too.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

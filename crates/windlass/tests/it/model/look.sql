@@ -9,7 +9,8 @@ place as (
                 (l.cancel_requested_at[r.at_position + 1] is not null)::text) as said
     from windlass.live l cross join lateral windlass.running_of(l.ids, l.ended) r left join windlass.job_workers w on w.id = l.worker
   union all
-  select s.tenant_id, s.job_id, s.attempt, format('%s/%s/%s', s.failures, s.lost, s.snoozes), s.holds_dedupe, 'queued' from windlass.queued s
+  select s.tenant_id, s.job_id, s.attempt, format('%s/%s/%s', s.failures, s.lost, s.snoozes), s.holds_dedupe, 'queued'
+    from windlass.queued s
   union all
   select d.tenant_id, d.job_id, d.attempt, format('%s/%s/%s', d.failures, d.lost, d.snoozes), d.holds_dedupe,
          format('scheduled in %s', ceil(extract(epoch from d.due_at - clock_timestamp()) / 3600)) from windlass.deferred d
@@ -34,7 +35,8 @@ select format('dedupe %s of %s: %s for %s active=%s', d.dedupe_key, array_positi
          d.released_at_end::text)
   from windlass.dedupe d
 union all
-select format('expiry of %s in %s unstarted=%s', n.job, ceil(extract(epoch from e.expires_at - clock_timestamp()) / 3600), e.only_unstarted::text)
+select format('expiry of %s in %s unstarted=%s', n.job, ceil(extract(epoch from e.expires_at - clock_timestamp()) / 3600),
+         e.only_unstarted::text)
   from windlass.expiry e left join name n on n.tenant_id = e.tenant_id and n.id = e.job_id
 union all
 select format('worker %s %s', w.worker_id, case when w.stopped_at is not null then 'Closed'

@@ -5,7 +5,8 @@ with place as (
   union all select s.tenant_id, s.job_id, 'queued', s.holds_dedupe, s.attempt from windlass.queued s
   union all select d.tenant_id, d.job_id, 'scheduled', d.holds_dedupe, d.attempt from windlass.deferred d
   union all select k.tenant_id, k.job_id, 'blocked', k.holds_dedupe, null from windlass.blocked k
-  union all select h.tenant_id, h.job_id, windlass.state_name(h.job_status), false, null from windlass.history h where h.job_status is not null)
+  union all select h.tenant_id, h.job_id, windlass.state_name(h.job_status), false, null
+    from windlass.history h where h.job_status is not null)
 select format('job %s is in %s places: %s', b.id, count(p.job_id), string_agg(p.state, ', ')) as wrong
   from windlass.job b left join place p on p.tenant_id = b.tenant_id and p.job_id = b.id
  group by b.tenant_id, b.id having count(p.job_id) <> 1
@@ -45,7 +46,8 @@ union all
 select format('job %s runs by worker %s, which is closed', l.job_id, l.worker)
   from windlass.running l join windlass.job_workers w on w.id = l.worker where w.stopped_at is not null
 union all
-select format('token %s is of two claims', l.token) from windlass.live l group by l.token having count(distinct (l.worker, l.claimed_at)) > 1
+select format('token %s is of two claims', l.token) from windlass.live l
+ group by l.token having count(distinct (l.worker, l.claimed_at)) > 1
 union all
 select format('%s jobs of ordering key %s at once', count(*), b.ordering_key)
   from windlass.job b join place p on p.tenant_id = b.tenant_id and p.job_id = b.id
@@ -56,7 +58,8 @@ select format('job %s waits for itself', c.job_id)
   from (with recursive path (tenant_id, job_id, needs_job_id) as (
           select d.tenant_id, d.job_id, d.needs_job_id from windlass.dependency d
           union
-          select p.tenant_id, p.job_id, d.needs_job_id from path p join windlass.dependency d on d.tenant_id = p.tenant_id and d.job_id = p.needs_job_id)
+          select p.tenant_id, p.job_id, d.needs_job_id
+            from path p join windlass.dependency d on d.tenant_id = p.tenant_id and d.job_id = p.needs_job_id)
         select p.job_id from path p where p.job_id = p.needs_job_id) c
 union all
 select format('worker %s is closed and waits', w.worker)

@@ -4,7 +4,7 @@ use crate::model::doctor::facts::{Holder, Server, Stuck, TableFacts, UsedNumbers
 
 fn healthy() -> DatabaseFacts {
     let server = Server { version: 150_018, most_connections: 100, has_schema: true, ..Server::default() };
-    DatabaseFacts { server, is_heard: true, ..DatabaseFacts::default() }
+    DatabaseFacts { server, notification_arrives: true, ..DatabaseFacts::default() }
 }
 
 fn worst(facts: &DatabaseFacts, check: &str) -> Severity {
@@ -117,7 +117,7 @@ fn a_prepared_transaction_and_an_unused_slot_get_advice() {
 #[test]
 fn listen_fails_if_nothing_arrives_and_warns_without_listeners() {
     let mut facts = healthy();
-    facts.is_heard = false;
+    facts.notification_arrives = false;
     assert_eq!(worst(&facts, "listen"), Severity::Danger);
     let mut facts = healthy();
     let worker_id = "w".into();

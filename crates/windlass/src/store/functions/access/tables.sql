@@ -98,8 +98,9 @@ begin
       select t.relation, r.role
         from (values
           (array['job', 'line', 'queued', 'running', 'deferred', 'blocked', 'dependency', 'progress', 'history', 'tally', 'total', 'lane',
-                 'job_definitions', 'job_triggers', 'queues', 'job_workers', 'drain_request', 'tenants', 'job_log', 'jobs', 'job_attempts', 'job_counts',
-                 'fire', 'event', 'event_pending', 'event_dispatch', 'retention', 'legal_hold', 'purge_wait', 'activity'],
+                 'job_definitions', 'job_triggers', 'queues', 'job_workers', 'drain_request', 'tenants', 'job_log', 'jobs',
+                 'job_attempts', 'job_counts', 'fire', 'event', 'event_pending', 'event_dispatch', 'retention', 'legal_hold', 'purge_wait',
+                 'activity'],
            readers),
           (array['audit'], array['windlass_server', 'windlass_admin', 'windlass_operator']),
           (array['expiry', 'unblock_due'], array['windlass_operator']), -- for the doctor

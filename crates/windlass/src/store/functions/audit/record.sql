@@ -99,7 +99,8 @@ language plpgsql
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 begin
-  raise exception 'action % is recorded by its own function and cannot be recorded separately', left(quote_nullable(act), 100) using errcode = 'WL007', column = 'act';
+  raise exception 'action % is recorded by its own function and cannot be recorded separately', left(quote_nullable(act), 100)
+    using errcode = 'WL007', column = 'act';
 end
 $$;
 

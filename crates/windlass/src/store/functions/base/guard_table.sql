@@ -1,6 +1,7 @@
 -- Enables row-level security for one table. Not forced: it would apply to the owner too, which needs every row, and then no login but a
--- superuser could dump the table (decision 0021). The owner's policy is for a table on which somebody forced it by hand. `reads` names the tenant column of tables that roles may read: the rows of the current tenant, or of all tenants
--- for the admin, and for an operator without a current tenant. The nil id is the installation and not a tenant: roles
+-- superuser could dump the table (decision 0021). The owner's policy is for a table on which somebody forced it by hand.
+-- `reads` names the tenant column of tables that roles may read: the rows of the current tenant, or of all tenants for the
+-- admin, and for an operator without a current tenant. The nil id is the installation and not a tenant: roles
 -- of one tenant do not read its rows, such as sums over all tenants. A partition has no such policies, so it can be read
 -- only through its parent.
 -- Trap: each of these statements takes an exclusive lock on the table, so only differences are applied. A policy is

@@ -2,9 +2,9 @@
 -- over all tenants, and of its tenant, over all definitions. Returns the new counts.
 -- Exact: claims under a limit are serialized by a lock that lasts until commit, and each counts what the previous ones have taken. The
 -- end of a job only makes room. A separate lock and not the tenant's row, which a user's open transaction may hold because of its quota.
--- The free slots are assigned to lanes in the given order. If it is too small for all of them, a lane gets only as much as it has jobs that this claim
--- can lock: a lane that is empty, or whose jobs an open transaction of its tenant has locked, must not use up the room of the others.
--- These rows stay locked, so the claim finds them.
+-- The free slots are assigned to lanes in the given order. If there are too few for all of them, a lane gets only as many as it has jobs
+-- that this claim can lock: a lane that is empty, or whose jobs an open transaction of its tenant has locked, must not take the slots of
+-- the others. These rows stay locked, so the claim finds them.
 -- A claim that stays open holds its limits, and the others wait for it, but only a tenth of a second in all: then they take nothing under
 -- a locked limit, and the jobs of other lanes.
 -- Lock order: gates by id; before any row of the line.

@@ -6,7 +6,8 @@ as $$
 declare
   state constant smallint := coalesce((detail -> 'next')::smallint, windlass.state_code('succeeded'));
 begin
-  if state in (windlass.state_code('queued'), windlass.state_code('scheduled')) or (windlass.has_ended(state) and windlass.state_name(state) is not null) then
+  if state in (windlass.state_code('queued'), windlass.state_code('scheduled'))
+     or (windlass.has_ended(state) and windlass.state_name(state) is not null) then
     return state;
   end if;
   raise exception 'next must be the code of a final state, of queued or of scheduled, not %', state

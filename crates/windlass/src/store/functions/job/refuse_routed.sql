@@ -22,8 +22,9 @@ begin
            array_ndims(payloads), coalesce(array_ndims(extras), 1)) <> (1, 1, 1, 1, 1, 1, 1)
       or n > 0 and (array_lower(tenants, 1), array_lower(jobs, 1), array_lower(lanes, 1), array_lower(attempts, 1),
            coalesce(array_lower(parts, 1), 1), array_lower(payloads, 1), coalesce(array_lower(extras, 1), 1)) <> (1, 1, 1, 1, 1, 1, 1) then
-    raise exception 'tenants, jobs, lanes, max_attempts, parts, payloads and extras must be lists of the same length, with the lower bound 1'
-      using errcode = 'WL007', column = 'jobs';
+    raise exception using message =
+        'tenants, jobs, lanes, max_attempts, parts, payloads and extras must be lists of the same length, with the lower bound 1',
+      errcode = 'WL007', column = 'jobs';
   end if;
   if not (windlass.is_full(tenants, routes) and windlass.is_full(jobs, n) and windlass.is_full(lanes, routes)
       and windlass.is_full(attempts, routes)) or exists (select from unnest(payloads) p (payload) where p.payload is null) then

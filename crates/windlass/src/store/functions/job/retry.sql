@@ -1,10 +1,11 @@
 -- Runs a finished job again, with its attempts reset. Returns queued, blocked, or canceled (a dependency that was still
 -- undecided did not succeed); or not_finished, missing, past_deadline (it could not run), or duplicate with the job that
--- holds its dedupe key; and the job's previous final status. Attempt numbers continue to increase. The overlap policy of the trigger that fired the job sees it again (see reopen_fire).
--- The final status is cleared in history, because the job is no longer final; every attempt is kept. A pending deletion
--- by retention is canceled: the job no longer waits for its clean-up job, and that job is canceled, because it might
--- remove the output of this run. Refuses, like an enqueue, if the tenant does not accept jobs (WL003). Only functions of
--- the owner call it: retry_as.sql has the public functions, which write the audit row in the same transaction.
+-- holds its dedupe key; and the job's previous final status. Attempt numbers continue to increase. The overlap policy
+-- of the trigger that fired the job sees it again (see reopen_fire). The final status is cleared in history, because the
+-- job is no longer final; every attempt is kept. A pending deletion by retention is canceled: the job no longer waits for
+-- its clean-up job, and that job is canceled, because it might remove the output of this run. Refuses, like an enqueue, if
+-- the tenant does not accept jobs (WL003). Only functions of the owner call it: retry_as.sql has the public functions,
+-- which write the audit row in the same transaction.
 -- Lock order (decision 0020): its trigger, the tenant's row if it has a quota, the gate `circle` if the job has an ordering key, the
 -- jobs that wait for it (see lock_behind), its clean-up job, its final history row (a deletion locks it too), then as in
 -- an enqueue. retry_many_as locks those of all its jobs before the first one (see lock_to_retry).

@@ -44,7 +44,8 @@ begin
   end loop;
   if array[cardinality(tenants), cardinality(lanes), cardinality(seqs), cardinality(attempts), cardinality(tokens)]
      <> array_fill(cardinality(counts), array[5]) then
-    raise exception 'tenants, lanes, seqs, attempts and tokens must have as many elements as counts' using errcode = 'WL007', column = 'counts';
+    raise exception 'tenants, lanes, seqs, attempts and tokens must have as many elements as counts'
+      using errcode = 'WL007', column = 'counts';
   elsif array[cardinality(positions), cardinality(ran_ms)]
         <> array_fill(coalesce(firsts[cardinality(counts)] + counts[cardinality(counts)] - 1, 0), array[2]) then
     raise exception 'positions and ran_ms must have as many elements as the sum of counts' using errcode = 'WL007', column = 'positions';

@@ -47,7 +47,8 @@ language plpgsql
 as $$
 begin
   raise exception 'the lease of job % was lost; nothing was changed', coalesce(job::text, 'null')
-    using errcode = 'WL019', detail = coalesce(job::text, ''), hint = 'Stop the work: the attempt has ended, or another worker runs the job.';
+    using errcode = 'WL019', detail = coalesce(job::text, ''),
+      hint = 'Stop the work: the attempt has ended, or another worker runs the job.';
 end
 $$;
 

@@ -1,9 +1,9 @@
--- What the schema consists of, one row per object: who owns it, what protects it, and the privileges of our roles and of everybody. Compared
--- with the list of a fresh installation (store/catalog.txt), which has the same rows on every supported server. Privileges of
--- other roles are not ours to judge. All partitions by time have one name, and so have the tables
--- that are about to replace one. Reads only the catalog, which every login may read, so it also
--- works for a login without any privilege. take: the statement that makes windlass_owner the owner of an object of another role. remove: the
--- statement that removes a policy or a privilege which should not be there.
+-- What the schema consists of, one row per object: who owns it, what protects it, and the privileges of our roles and of everybody.
+-- Compared with the list of a fresh installation (store/catalog.txt), which has the same rows on every supported server. Privileges of
+-- other roles are not ours to judge. All partitions by time have one name, and so have the tables that are about to replace one. Reads
+-- only the catalog, which every login may read, so it also works for a login without any privilege. take: the statement that makes
+-- windlass_owner the owner of an object of another role. remove: the statement that removes a policy or a privilege which should not be
+-- there.
 -- pinned: constants in bodies and views are printed by the settings of the session, so these are set for this statement. A row needs it
 -- before its texts are printed.
 with pinned as materialized (
@@ -53,7 +53,8 @@ select 'columns', a.role || ' of ' || c.name, c.relname::text, '',
          case a.role when 'public' then 'public' else quote_ident(a.role) end)
   from relations c join pg_catalog.pg_attribute t on t.attrelid = c.oid and t.attnum > 0 and not t.attisdropped
   cross join lateral (
-    select case x.grantee when 0 then 'public' else pg_catalog.pg_get_userbyid(x.grantee)::text end as role, lower(x.privilege_type) as privilege
+    select case x.grantee when 0 then 'public' else pg_catalog.pg_get_userbyid(x.grantee)::text end as role,
+           lower(x.privilege_type) as privilege
       from pg_catalog.aclexplode(t.attacl) x where x.grantee <> c.relowner) a
  where a.role in (select r.name from roles r)
  group by c.name, c.relname, a.role, a.privilege
@@ -72,7 +73,8 @@ select 'function', p.proname || '(' || pg_catalog.pg_get_function_identity_argum
        concat_ws(', ', pg_catalog.pg_get_function_result(p.oid), case when p.prosecdef then 'as its owner' end,
          case p.provolatile when 'i' then 'immutable' when 's' then 'stable' end, array_to_string(p.proconfig, ', '),
          left(encode(sha256(convert_to(p.prosrc || coalesce(pg_catalog.pg_get_function_sqlbody(p.oid), ''), 'UTF8')), 'hex'), 16), g.list),
-       format('alter routine windlass.%I(%s) owner to windlass_owner', p.proname, pg_catalog.pg_get_function_identity_arguments(p.oid)), null
+       format('alter routine windlass.%I(%s) owner to windlass_owner', p.proname,
+         pg_catalog.pg_get_function_identity_arguments(p.oid)), null
   from of_schema n cross join pinned join pg_catalog.pg_proc p on p.pronamespace = n.oid
   cross join lateral (
     select coalesce(string_agg(x.role, ', ' order by x.role collate "C"), 'no grants') as list from (

@@ -15,65 +15,65 @@ fn active(ids: &[i32]) -> Vec<ActiveLane> {
 }
 
 /// Claims once; every lane returns what was requested, in jobs of this size.
-fn claim(lines: &mut Lines, slots: usize, bytes: usize, now: Instant) -> Vec<(i32, i32)> {
-    let Some(turn) = lines.deal(slots, now) else { return Vec::new() };
+fn claim(cursors: &mut LaneCursors, slots: usize, bytes: usize, now: Instant) -> Vec<(i32, i32)> {
+    let Some(turn) = cursors.deal(slots, now) else { return Vec::new() };
     let asked: Vec<(i32, i32)> =
         turn.wanted.lanes.iter().copied().zip(turn.wanted.counts.iter().copied()).collect();
     let taken = asked.iter().flat_map(|(lane, count)| (1..=*count).map(|seq| (*lane, i64::from(seq), bytes)));
-    lines.settle(&turn, taken, now, Duration::ZERO);
+    cursors.settle(&turn, taken, now, Duration::ZERO);
     asked
 }
 
 #[test]
 fn a_recent_lane_is_idle_until_a_check_finds_work_in_it() {
     let now = Instant::now();
-    let mut lines = Lines::new();
-    lines.replace(active(&[1, 2]), now);
-    claim(&mut lines, 8, 10, now);
+    let mut cursors = LaneCursors::new();
+    cursors.replace(active(&[1, 2]), now);
+    claim(&mut cursors, 8, 10, now);
     // Lane 1 is empty or paused; nothing is claimed from it, even after a notification, because it may be paused.
-    lines.replace(active(&[2]), now);
-    assert_eq!(lines.recent(now), [1]);
-    assert!(!lines.wake(1, now), "it is looked up");
-    lines.wake_warm(now);
-    assert_eq!(claim(&mut lines, 8, 10, now), [(2, 8)]);
-    lines.found(&[1]);
-    assert_eq!(claim(&mut lines, 8, 10, now).len(), 2);
+    cursors.replace(active(&[2]), now);
+    assert_eq!(cursors.recent(now), [1]);
+    assert!(!cursors.wake(1, now), "it is looked up");
+    cursors.wake_recent(now);
+    assert_eq!(claim(&mut cursors, 8, 10, now), [(2, 8)]);
+    cursors.found(&[1]);
+    assert_eq!(claim(&mut cursors, 8, 10, now).len(), 2);
     // After a while without work it is removed.
     let later = now + RECENT_FOR;
-    lines.replace(active(&[2]), later);
-    assert!(lines.recent(later).is_empty());
+    cursors.replace(active(&[2]), later);
+    assert!(cursors.recent(later).is_empty());
 }
 
 /// a busy worker is not notified, so a lane that it forgets waits for the next search.
 #[test]
 fn a_tenant_with_many_lanes_does_not_displace_the_recent_lane_of_another() {
     let now = Instant::now();
-    let mut lines = Lines::new();
+    let mut cursors = LaneCursors::new();
     let many: Vec<i32> = (1..=1000).collect();
     let mut found = active(&many);
     found[0].tenant = Uuid::from_u128(2);
-    lines.replace(found, now);
-    while lines.lanes.values().any(|line| line.gave_at.is_none()) {
-        claim(&mut lines, 500, 10, now);
+    cursors.replace(found, now);
+    while cursors.lanes.values().any(|cursor| cursor.gave_at.is_none()) {
+        claim(&mut cursors, 500, 10, now);
     }
-    lines.replace(Vec::new(), now);
-    assert_eq!(lines.lanes.len(), MAX_RECENT);
-    assert!(lines.recent(now).contains(&1));
+    cursors.replace(Vec::new(), now);
+    assert_eq!(cursors.lanes.len(), MAX_RECENT);
+    assert!(cursors.recent(now).contains(&1));
 }
 
 /// A lane that did not fit into the bytes of a claim continues to age, and comes first in the end.
 #[test]
 fn a_lane_of_lower_priority_does_not_starve_behind_large_jobs() {
     let mut now = Instant::now();
-    let mut lines = Lines::new();
+    let mut cursors = LaneCursors::new();
     let mut found = active(&[1, 2]);
     found[1].priority = 110;
-    lines.replace(found, now);
-    claim(&mut lines, 8, CLAIM_BYTES, now);
+    cursors.replace(found, now);
+    claim(&mut cursors, 8, CLAIM_BYTES, now);
     let mut served = HashSet::new();
     for _ in 0..3_000 {
         now += Duration::from_millis(5);
-        served.extend(claim(&mut lines, 8, CLAIM_BYTES, now).iter().map(|(lane, _)| *lane));
+        served.extend(claim(&mut cursors, 8, CLAIM_BYTES, now).iter().map(|(lane, _)| *lane));
     }
     assert_eq!(served.len(), 2, "15 seconds are more than the difference of their priorities");
 }
@@ -81,20 +81,20 @@ fn a_lane_of_lower_priority_does_not_starve_behind_large_jobs() {
 #[test]
 fn a_claim_requests_a_bounded_number_of_bytes() {
     let now = Instant::now();
-    let mut lines = Lines::new();
-    lines.replace(active(&[1, 2, 3]), now);
+    let mut cursors = LaneCursors::new();
+    cursors.replace(active(&[1, 2, 3]), now);
     let large = CLAIM_BYTES / 2;
-    assert_eq!(claim(&mut lines, 12, large, now).iter().map(|(_, count)| count).sum::<i32>(), 12);
+    assert_eq!(claim(&mut cursors, 12, large, now).iter().map(|(_, count)| count).sum::<i32>(), 12);
     // Their size is known now. Jobs that were not requested cause no disadvantage, and no lane is skipped.
     let mut seen = HashSet::new();
     for _ in 0..3 {
-        let asked = claim(&mut lines, 12, large, now);
+        let asked = claim(&mut cursors, 12, large, now);
         assert_eq!(asked.iter().map(|(_, count)| count).sum::<i32>(), 2);
         seen.extend(asked.iter().map(|(lane, _)| *lane));
     }
     assert_eq!(seen.len(), 3);
     // A single job may be larger than that.
-    claim(&mut lines, 2, CLAIM_BYTES * 4, now);
-    claim(&mut lines, 2, CLAIM_BYTES * 4, now);
-    assert_eq!(claim(&mut lines, 12, CLAIM_BYTES * 4, now).len(), 1);
+    claim(&mut cursors, 2, CLAIM_BYTES * 4, now);
+    claim(&mut cursors, 2, CLAIM_BYTES * 4, now);
+    assert_eq!(claim(&mut cursors, 12, CLAIM_BYTES * 4, now).len(), 1);
 }

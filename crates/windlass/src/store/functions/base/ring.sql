@@ -1,15 +1,3 @@
--- Switches synchronous_commit on for this transaction if it is off: a caller must not disable durability, because `off`
--- lost acknowledged jobs on a kill -9 of the server.
-create or replace function windlass.stay_durable() returns void
-language plpgsql
-as $$
-begin
-  if current_setting('synchronous_commit') = 'off' then
-    perform set_config('synchronous_commit', 'on', true);
-  end if;
-end
-$$;
-
 -- Wakes waiting workers and sends them the lane; null means all lanes. Correctness depends on polling; this only
 -- reduces latency: an enqueue that checked before a worker wrote its row is found by that worker's next poll.
 create or replace function windlass.ring(lane integer) returns void

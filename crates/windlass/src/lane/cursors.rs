@@ -28,9 +28,9 @@ const MAX_RECENT: usize = 256;
 /// delays those of other tenants.
 const CLAIM_BYTES: usize = 1 << 20;
 
-pub(crate) struct Lines {
+pub(crate) struct LaneCursors {
     fair: Fair,
-    lanes: HashMap<i32, Line>,
+    lanes: HashMap<i32, LaneCursor>,
     keys: HashMap<i32, Arc<str>>,
     foreign: Foreign,
     foreign_rooms: Foreign,
@@ -50,20 +50,20 @@ impl Foreign {
 
     /// Whether this number is known not to concern this worker. If not, it counts as such from now on: the caller looks
     /// it up.
-    pub(crate) fn is_believed(&mut self, number: i32, now: Instant) -> bool {
+    pub(crate) fn is_known_foreign(&mut self, number: i32, now: Instant) -> bool {
         if self.0.len() > 10_000 {
             self.0.clear();
         }
         let until = self.0.entry(number).or_insert(now);
-        let is_believed = now < *until;
-        if !is_believed {
+        let is_known_foreign = now < *until;
+        if !is_known_foreign {
             *until = now + FOREIGN_FOR;
         }
-        is_believed
+        is_known_foreign
     }
 }
 
-struct Line {
+struct LaneCursor {
     tenant: Uuid,
     /// The running limits that apply to it.
     rooms: Vec<i32>,
@@ -77,8 +77,8 @@ struct Line {
     is_resting: bool,
 }
 
-impl Line {
-    fn gave_within(&self, time: Duration, now: Instant) -> bool {
+impl LaneCursor {
+    fn had_jobs_within(&self, time: Duration, now: Instant) -> bool {
         self.gave_at.is_some_and(|at| now < at + time)
     }
 }
@@ -89,7 +89,7 @@ pub(crate) struct Turn {
     is_sweep: Vec<bool>,
 }
 
-impl Lines {
+impl LaneCursors {
     pub(crate) fn new() -> Self {
         let started = Instant::now();
         Self {
@@ -116,9 +116,9 @@ impl Lines {
         let kept: HashSet<i32> = self.recent_among(unnamed.iter().copied(), now).into_iter().collect();
         for lane in unnamed {
             if kept.contains(&lane)
-                && let Some(line) = self.lanes.get_mut(&lane)
+                && let Some(cursor) = self.lanes.get_mut(&lane)
             {
-                line.is_resting = true;
+                cursor.is_resting = true;
                 self.fair.deactivate(lane);
                 continue;
             }
@@ -132,7 +132,7 @@ impl Lines {
             self.fair.activate(id);
             self.foreign.0.remove(&id);
             self.keys.entry(id).or_insert_with(|| found.definition_key.into());
-            let new = || Line {
+            let new = || LaneCursor {
                 tenant: found.tenant,
                 rooms: Vec::new(),
                 after_seq: 0,
@@ -141,8 +141,8 @@ impl Lines {
                 job_bytes: 0,
                 is_resting: false,
             };
-            let line = self.lanes.entry(id).or_insert_with(new);
-            (line.rooms, line.is_resting) = (found.rooms, false);
+            let cursor = self.lanes.entry(id).or_insert_with(new);
+            (cursor.rooms, cursor.is_resting) = (found.rooms, false);
         }
     }
 
@@ -154,17 +154,17 @@ impl Lines {
     /// Those of these lanes from which a job was claimed recently, at most [`MAX_RECENT`]. The latest lane of each tenant
     /// comes first, then the second of each, so that a tenant with many lanes does not displace those of another.
     fn recent_among(&self, lanes: impl Iterator<Item = i32>, now: Instant) -> Vec<i32> {
-        let mut recent: Vec<(i32, &Line)> = lanes
+        let mut recent: Vec<(i32, &LaneCursor)> = lanes
             .filter_map(|id| Some((id, self.lanes.get(&id)?)))
-            .filter(|(_, line)| line.gave_within(RECENT_FOR, now))
+            .filter(|(_, cursor)| cursor.had_jobs_within(RECENT_FOR, now))
             .collect();
         if recent.len() <= MAX_RECENT {
             return recent.into_iter().map(|(id, _)| id).collect(); // as usual; a busy worker asks every few milliseconds
         }
-        recent.sort_by_key(|(_, line)| Reverse(line.gave_at));
+        recent.sort_by_key(|(_, cursor)| Reverse(cursor.gave_at));
         let mut of_tenant: HashMap<Uuid, usize> = HashMap::new();
-        let rank = |(id, line): (i32, &Line)| {
-            let rank = of_tenant.entry(line.tenant).or_default();
+        let rank = |(id, cursor): (i32, &LaneCursor)| {
+            let rank = of_tenant.entry(cursor.tenant).or_default();
             *rank += 1;
             (*rank, id)
         };
@@ -176,8 +176,8 @@ impl Lines {
     /// Marks lanes in which a check of recent lanes found work.
     pub(crate) fn found(&mut self, lanes: &[i32]) {
         for lane in lanes {
-            if let Some(line) = self.lanes.get_mut(lane) {
-                line.is_resting = false;
+            if let Some(cursor) = self.lanes.get_mut(lane) {
+                cursor.is_resting = false;
                 self.fair.activate(*lane);
             }
         }
@@ -188,12 +188,12 @@ impl Lines {
     pub(crate) fn wake(&mut self, lane: i32, now: Instant) -> bool {
         match self.lanes.get(&lane) {
             // It may be paused, so it is looked up.
-            Some(line) if line.is_resting => false,
+            Some(cursor) if cursor.is_resting => false,
             Some(_) => {
                 self.fair.activate(lane);
                 true
             }
-            None => self.foreign.is_believed(lane, now),
+            None => self.foreign.is_known_foreign(lane, now),
         }
     }
 
@@ -201,21 +201,21 @@ impl Lines {
     /// none of them: the limit may be newer than the last search. Lanes that are not known have no work, or their own
     /// notification has announced them.
     pub(crate) fn wake_room(&mut self, room: i32, now: Instant) -> bool {
-        let mut is_known = self.lanes.values().all(|line| line.is_resting);
-        for (id, line) in &self.lanes {
-            if line.rooms.contains(&room) && !line.is_resting {
+        let mut is_known = self.lanes.values().all(|cursor| cursor.is_resting);
+        for (id, cursor) in &self.lanes {
+            if cursor.rooms.contains(&room) && !cursor.is_resting {
                 self.fair.activate(*id);
                 is_known = true;
             }
         }
-        is_known || self.foreign_rooms.is_believed(room, now)
+        is_known || self.foreign_rooms.is_known_foreign(room, now)
     }
 
     /// Wakes the lanes from which jobs were claimed a moment ago. Returns false if there are none.
-    pub(crate) fn wake_warm(&mut self, now: Instant) -> bool {
+    pub(crate) fn wake_recent(&mut self, now: Instant) -> bool {
         let mut any = false;
-        for (id, line) in &self.lanes {
-            if line.gave_within(WARM_FOR, now) && !line.is_resting {
+        for (id, cursor) in &self.lanes {
+            if cursor.had_jobs_within(WARM_FOR, now) && !cursor.is_resting {
                 self.fair.activate(*id);
                 any = true;
             }
@@ -247,18 +247,18 @@ impl Lines {
         let mut turn = Turn { wanted: Wanted::default(), is_sweep: Vec::with_capacity(dealt.len()) };
         let mut bytes = CLAIM_BYTES;
         for (lane, dealt) in dealt {
-            let Some(line) = self.lanes.get_mut(&lane) else { continue };
-            let most = bytes / line.job_bytes.max(1);
+            let Some(cursor) = self.lanes.get_mut(&lane) else { continue };
+            let most = bytes / cursor.job_bytes.max(1);
             let count = if turn.wanted.lanes.is_empty() { dealt.min(most.max(1)) } else { dealt.min(most) };
             if count == 0 {
                 self.fair.skip(lane, dealt);
                 continue;
             }
             self.fair.give_back(lane, dealt - count);
-            bytes = bytes.saturating_sub(count * line.job_bytes);
-            let is_sweep = now >= line.sweep_at;
+            bytes = bytes.saturating_sub(count * cursor.job_bytes);
+            let is_sweep = now >= cursor.sweep_at;
             turn.wanted.lanes.push(lane);
-            turn.wanted.after_seqs.push(if is_sweep { 0 } else { line.after_seq });
+            turn.wanted.after_seqs.push(if is_sweep { 0 } else { cursor.after_seq });
             turn.wanted.counts.push(i32::try_from(count).unwrap_or(i32::MAX));
             turn.is_sweep.push(is_sweep);
         }
@@ -287,16 +287,16 @@ impl Lines {
             self.sweep_cost = took;
         }
         for (position, &lane) in turn.wanted.lanes.iter().enumerate() {
-            let Some(line) = self.lanes.get_mut(&lane) else { continue };
+            let Some(cursor) = self.lanes.get_mut(&lane) else { continue };
             let asked = usize::try_from(turn.wanted.counts[position]).unwrap_or(0);
             let (count, last, bytes) = got.get(&lane).copied().unwrap_or_default();
-            line.after_seq = line.after_seq.max(last);
+            cursor.after_seq = cursor.after_seq.max(last);
             if turn.is_sweep[position] {
-                line.sweep_at = now + SWEEP_EVERY.max(self.sweep_cost * SWEEP_SHARE);
+                cursor.sweep_at = now + SWEEP_EVERY.max(self.sweep_cost * SWEEP_SHARE);
             }
             if let Some(mean) = bytes.checked_div(count) {
-                line.gave_at = Some(now);
-                line.job_bytes = mean;
+                cursor.gave_at = Some(now);
+                cursor.job_bytes = mean;
             }
             self.fair.settle(lane, asked, count);
         }
