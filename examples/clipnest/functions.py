@@ -81,7 +81,10 @@ def query(text, **values):
     command = [PSQL, "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", DATABASE]
     for name, value in values.items():
         command += ["-v", f"{name}={value}"]
-    return subprocess.run(command, input=text, capture_output=True, text=True, check=True, timeout=30).stdout.strip()
+    ran = subprocess.run(command, input=text, capture_output=True, text=True, timeout=30)
+    if ran.returncode != 0:
+        raise RuntimeError(ran.stderr.strip())
+    return ran.stdout.strip()
 
 
 def update(video, changes, **values):

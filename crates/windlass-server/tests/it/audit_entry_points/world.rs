@@ -75,6 +75,7 @@ fn without_id(word: &str) -> &str {
         33 if word.starts_with('n') && is_hex(&word[1..]) => "name",
         36 if word.parse::<Uuid>().is_ok() => "id",
         16 if is_hex(word) => "id",
+        32 if is_hex(word) => "version",
         _ => word,
     }
 }

@@ -8,7 +8,7 @@ use super::verbs::Shop;
 #[tokio::test(flavor = "multi_thread")]
 async fn triggers_are_shown_run_and_paused_by_id_or_label() {
     let shop = Shop::open().await;
-    assert!(shop.run(&["triggers", "list"]).await.expect(0).out.contains("no triggers"));
+    assert!(shop.run(&["triggers", "list"]).await.expect(0).err.contains("no triggers"));
     let schedule = json!({"label": "nightly", "trigger_type": "schedule", "cron_expr": "0 2 * * *", "timezone": "UTC",
         "definition_key": "work", "payload_template": {"n": 1}});
     let id = shop.server.admin.post("/api/v1/jobs/triggers", &schedule).await.expect(201)["id"].clone();
