@@ -240,3 +240,27 @@ async fn a_round_of_clean_ups_reads_a_bounded_number() {
     hand.client.batch_execute("commit").await.unwrap();
     assert!(scans < WAITING, "{scans} index reads for a round of 10");
 }
+
+/// The plans of the sampler avoid whole scans, and the counters can only be scanned whole. At such a cost the planner saw no difference
+/// between its joins, and compared every counter with every lane: a minute for 10,000 tenants.
+#[tokio::test]
+async fn sampling_the_activity_of_many_tenants_compares_no_counter_with_other_lanes() {
+    let queue = TestQueue::create().await;
+    queue.define(&Definition::new("a")).await.unwrap();
+    let fill = "insert into windlass.tenants (slug, name) select 't' || n, 'Tenant ' || n from generate_series(1, 1000) n;
+                select windlass.enqueue('a', tenant_id => t.id) from windlass.tenants t where t.slug like 't%';
+                analyze windlass.lane, windlass.tally, windlass.total";
+    queue.client().await.batch_execute(fill).await.unwrap();
+    let mut watch = Watch::open(queue.url()).await;
+    let sample = "select windlass.sample_activity(1)";
+    let written: i32 = watch.client.query_one(sample, &[]).await.unwrap().get(0);
+    assert!(written >= 1000, "{written} rows");
+    let plans = watch.plans().await;
+    assert!(plans.iter().any(|plan| plan.rows_read("lane") >= 1000), "the lanes of all counters: {plans:#?}");
+    let compared = |node: &&Value| {
+        let number = |name: &str| node[name].as_f64().unwrap_or_default();
+        number("Rows Removed by Join Filter") * number("Actual Loops")
+    };
+    let compared: f64 = plans.iter().flat_map(|plan| plan.nodes()).map(|node| compared(&node)).sum();
+    assert!(compared < 1000.0, "{compared} pairs: {plans:#?}");
+}

@@ -39,6 +39,10 @@ pub(super) fn judge(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
         let timeout = setting("checkpoint_timeout").unwrap_or(CHECKPOINT_SECONDS);
         let filled_in = megabytes * MEGABYTE * WAL_SHARE / (rate * WAL_BYTES_PER_JOB);
         if filled_in < timeout.min(CHECKPOINT_SECONDS) {
+            let settings = &facts.server.settings;
+            let is_plain = settings.iter().any(|(name, value)| name == "wal_compression" && value == "off");
+            let meanwhile =
+                if is_plain { "; until then, `wal_compression = lz4` makes whole pages smaller" } else { "" };
             let needed = rate * WAL_BYTES_PER_JOB * CHECKPOINT_SECONDS / WAL_SHARE / MEGABYTE / 1024.0;
             findings.push(warning(
                 "rate",
@@ -46,7 +50,7 @@ pub(super) fn judge(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
                     "max_wal_size = {megabytes:.0} MB: at {at}, a checkpoint starts every {filled_in:.0} s"
                 ),
                 format!(
-                    "`alter system set max_wal_size = '{}GB'` and reload the configuration",
+                    "`alter system set max_wal_size = '{}GB'` and reload the configuration{meanwhile}",
                     needed.ceil()
                 ),
             ));
@@ -109,6 +113,7 @@ mod tests {
         let defaults = [
             ("max_wal_size", "1024"),
             ("checkpoint_timeout", "300"),
+            ("wal_compression", "off"),
             ("commit_delay", "0"),
             ("autovacuum_naptime", "60"),
             ("autovacuum_max_workers", "3"),
@@ -152,6 +157,8 @@ mod tests {
         let low = found(5000.0, &[]);
         assert_eq!((low.len(), low[0].0), (1, Severity::Warning));
         assert!(low[0].1.contains("a checkpoint starts every 72 s") && low[0].1.contains("'5GB'"), "{low:?}");
+        assert!(low[0].1.contains("wal_compression = lz4"), "{low:?}");
+        assert!(!found(5000.0, &[("wal_compression", "lz4")])[0].1.contains("wal_compression"));
         assert_eq!(found(5000.0, &[("max_wal_size", "8192")])[0].0, Severity::Fine);
     }
 

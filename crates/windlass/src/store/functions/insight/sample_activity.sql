@@ -2,6 +2,9 @@
 -- sampler at a time. Returns the number of rows written.
 --
 -- Index: history_by_time, so it reads only what ended since the last round.
+-- Trap: the counters have no condition and are read whole. With enable_seqscan off such a plan costs so much that the planner sees no
+-- difference between its joins, and compared every counter with every lane: a minute for 10,000 tenants (windlass-bench cliffs). So the
+-- lane of each is looked up by its key.
 -- Trap: a settlement stamps its rows before it commits. The newest two seconds are left for the next round, so that a
 -- slow commit is still counted; an even slower one is missing from the chart only.
 -- A queue whose counters are out of range is skipped and recorded in `trouble`: the sum of all tenants must fit its
@@ -43,8 +46,13 @@ begin
      where h.finished_at >= since and h.finished_at < upto
      group by 1, 2, 3),
   depth as (
-    select c.tenant_id, c.queue, upto - slot as at, 0 as succeeded, 0 as failed, sum(c.queued) as queued, sum(c.running) as running
-      from windlass.job_counts c group by 1, 2
+    select c.tenant_id, n.queue, upto - slot as at, 0 as succeeded, 0 as failed, sum(c.queued) as queued, sum(c.running) as running
+      from (select t.tenant_id, t.lane, t.queued::bigint, t.running::bigint from windlass.total t
+            union all
+            select y.tenant_id, y.lane, y.queued, y.running from windlass.tally y) c
+     cross join lateral (
+        select l.queue from windlass.lane l where l.tenant_id = c.tenant_id and l.id = c.lane offset 0) n
+     group by 1, 2
     having sum(c.queued) between -most and most and sum(c.running) between -most and most),
   sums as (
     select s.tenant_id, s.queue, s.at, sum(s.succeeded) as succeeded, sum(s.failed) as failed, sum(s.queued) as queued,

@@ -5,7 +5,8 @@ select current_setting('server_version_num')::integer as version, current_settin
        array(select s.name || '=' || s.setting from pg_catalog.pg_settings s
               where s.name in ('fsync', 'full_page_writes', 'synchronous_commit', 'autovacuum', 'track_counts',
                                'zero_damaged_pages', 'ignore_checksum_failure', 'default_transaction_read_only',
-                               'max_wal_size', 'checkpoint_timeout', 'commit_delay', 'autovacuum_naptime', 'autovacuum_max_workers',
+                               'max_wal_size', 'checkpoint_timeout', 'wal_compression',
+                               'commit_delay', 'autovacuum_naptime', 'autovacuum_max_workers',
                                'autovacuum_vacuum_cost_delay', 'autovacuum_vacuum_cost_limit', 'vacuum_cost_delay', 'vacuum_cost_limit')
               order by s.name) as settings,
        (select count(*) from pg_catalog.pg_stat_activity a where a.backend_type = 'client backend') as connections,
