@@ -78,7 +78,7 @@ async fn sample_sizes(client: Client, stop: CancellationToken) -> Result<Vec<Sam
         let before = samples.last().map_or(0, |sample| sample.pruned);
         let is_swapped = row.get::<_, i64>(2) > 0;
         // Between two samples it may have been swapped and dropped: then many jobs were deleted at once.
-        let is_retired = (is_swapped && !was_swapped) || (!was_swapped && pruned >= before + 5000);
+        let is_retired = !was_swapped && (is_swapped || pruned >= before + 5000);
         was_swapped = is_swapped;
         samples.push(Sample { bytes: row.get::<_, i64>(0).unsigned_abs(), pruned, is_retired });
         tokio::select! {

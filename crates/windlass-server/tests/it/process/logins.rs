@@ -82,6 +82,25 @@ async fn each_documented_login_can_do_its_work_and_nothing_else() {
                 place.refuses_worker(url, "windlass_worker").await;
                 refused(&["doctor"], url, "windlass_operator").await;
             }
+            "scheduler of the database that calls `windlass.tick`" => {
+                let client = login.client().await;
+                let duties = client.query("select duty from windlass.tick()", &[]).await.unwrap();
+                assert_eq!(duties.len(), Duty::ALL.len(), "a row for each duty of a keeper");
+                refused(&["doctor"], url, "windlass_operator").await;
+            }
+            "SQL worker, such as an edge function" => {
+                place.queue.enqueue(&NewJob::new("hello")).await.unwrap();
+                let client = login.client().await;
+                let taken = client
+                    .query_one("select id, token from windlass.take(array['hello'])", &[])
+                    .await
+                    .unwrap();
+                let (job, token) = (taken.get::<_, Uuid>(0), taken.get::<_, Uuid>(1));
+                client.query("select windlass.finish($1, $2)", &[&job, &token]).await.unwrap();
+                place.ends(job).await;
+                client.query("select windlass.enqueue('hello')", &[]).await.unwrap_err();
+                refused(&["serve", "--listen", "127.0.0.1:0"], url, "windlass_server").await;
+            }
             "`windlass serve`, also with `--with-keeper`" => {
                 let arguments = ["serve", "--with-keeper", "--listen", "127.0.0.1:0"];
                 let mut server = Process::start(&place, &arguments, url).await;

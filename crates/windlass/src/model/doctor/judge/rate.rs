@@ -135,7 +135,8 @@ mod tests {
             settings,
             ..Server::default()
         };
-        let facts = DatabaseFacts { server, notification_arrives: true, jobs_per_second, ..DatabaseFacts::default() };
+        let facts =
+            DatabaseFacts { server, notification_arrives: true, jobs_per_second, ..DatabaseFacts::default() };
         let findings = judge(&facts).into_iter().filter(|finding| finding.check == "rate");
         findings
             .map(|finding| {

@@ -81,7 +81,11 @@ async fn a_partition_that_is_in_use_does_not_keep_others_from_being_replaced() {
     assert_eq!(step(client).await, "busy");
     until_step(client, "begun").await;
     prune(&queue).await;
-    assert_eq!(statuses(&hand, &[other, used[0], used[1]]).await, ["succeeded", "succeeded", "missing"], "one by one");
+    assert_eq!(
+        statuses(&hand, &[other, used[0], used[1]]).await,
+        ["succeeded", "succeeded", "missing"],
+        "one by one"
+    );
     assert!(warnings(&queue).await.contains("because a transaction uses it"));
     // No exchange takes place while a transaction is open that is older than the copy.
     writer.batch_execute("commit").await.unwrap();
