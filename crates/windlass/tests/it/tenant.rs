@@ -248,6 +248,8 @@ async fn the_id_of_a_tenant_can_be_chosen_once() {
     {
         assert_eq!(refusal(client.query(ensure, &[&slug, &id]).await), "WL007", "{slug} {id}");
     }
+    let denied = "select windlass.record_audit($1, 'tester', null, null, null, 'job.retry', 'a', 'denied', null, null)";
+    client.query(denied, &[&id]).await.unwrap();
     mark(&queue, id).await;
     purge_until(&queue, 0).await;
     assert_eq!(refusal(client.query(ensure, &[&"acme", &id]).await), "WL007", "it was deleted");

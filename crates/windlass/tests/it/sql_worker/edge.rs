@@ -44,6 +44,8 @@ async fn later(scheduler: &Client, admin: &Client) {
 async fn clips_are_scraped_and_enriched_by_functions_that_only_speak_sql() {
     let queue = TestQueue::create().await;
     let admin = queue.client().await;
+    // The schema of a login with this name would come first.
+    admin.batch_execute("set search_path = public").await.unwrap();
     admin.batch_execute(&sql("clipnest/schema.sql")).await.unwrap();
     let definitions: Vec<Value> = serde_json::from_str(&sql("clipnest/definitions.json")).unwrap();
     for definition in definitions {

@@ -56,8 +56,10 @@ pub(super) async fn every_command_works(place: &Place, url: &str) {
     operator.does(&["queues", "resume", "default"]).await;
     let workers: serde_json::Value =
         serde_json::from_str(&operator.does(&["workers", "list", "--json"]).await).unwrap();
-    let worker = workers[0]["worker_id"].as_str().unwrap_or_else(|| panic!("{workers}")).to_owned();
-    // The worker of the rows before has stopped.
+    // A worker of the rows before.
+    let is_stopped = |worker: &&serde_json::Value| worker["status"] == "stopped";
+    let stopped = workers.as_array().unwrap().iter().find(is_stopped).unwrap_or_else(|| panic!("{workers}"));
+    let worker = stopped["worker_id"].as_str().unwrap().to_owned();
     operator.ends_with(&["workers", "drain", &worker], &[6]).await;
     operator.ends_with(&["workers", "resume", &worker], &[6]).await;
     operator.does(&["retention", "set", "canceled", "7d"]).await;
@@ -66,6 +68,11 @@ pub(super) async fn every_command_works(place: &Place, url: &str) {
     let hold = operator.does(&["holds", "place", "--job", &job, "--reason", "case 12"]).await;
     operator.does(&["holds", "list"]).await;
     operator.does(&["holds", "release", &hold]).await;
+    operator.does(&["triggers", "list"]).await;
+    let unknown = uuid::Uuid::new_v4().to_string();
+    for verb in ["show", "run", "preview", "pause", "resume"] {
+        operator.ends_with(&["triggers", verb, &unknown], &[5]).await;
+    }
     operator.does(&["audit", "list"]).await;
     operator.does(&["audit", "verify"]).await;
     operator.does(&["audit", "head"]).await;

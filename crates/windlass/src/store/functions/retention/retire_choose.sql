@@ -110,15 +110,15 @@ as $$
 $$;
 
 -- The large partitions whose jobs prune leaves to retire: the current ones, those that were not looked at yet, and those that
--- are replaced next. tables: their tables of history. low, high: the newest of them without a gap, by which the planner
--- excludes them.
+-- are replaced next. Not small narrow ones: their jobs are deleted when they are due, and not only after the end of the range.
+-- tables: their tables of history. low, high: the newest of them without a gap, by which the planner excludes them.
 create or replace function windlass.left_to_retire(out low uuid, out high uuid, out tables oid[])
 language sql stable
 as $$
   with large as materialized (
     select s.low, s.high from windlass.partition_sizes() s
       join windlass.partition_ranges() r on r.low = s.low and r.high = s.high
-     where windlass.is_replaced(s.low, s.high, s.jobs)
+     where s.jobs >= windlass.large_partition()
        and not exists (select from windlass.partition_look l where l.low = s.low and l.high = s.high and l.is_pruned)),
   islands as (
     select l.low, l.high, count(*) filter (where l.starts) over (order by l.low) as island
