@@ -248,8 +248,13 @@ async fn the_id_of_a_tenant_can_be_chosen_once() {
     {
         assert_eq!(refusal(client.query(ensure, &[&slug, &id]).await), "WL007", "{slug} {id}");
     }
-    let denied = "select windlass.record_audit($1, 'tester', null, null, null, 'job.retry', 'a', 'denied', null, null)";
-    client.query(denied, &[&id]).await.unwrap();
+    let definition: Uuid =
+        client.query_one("select windlass.define('{\"key\": \"a\"}')", &[]).await.unwrap().get(0);
+    assert_eq!(
+        refusal(client.query(ensure, &[&"other", &definition]).await),
+        "WL007",
+        "it has gates of its own"
+    );
     mark(&queue, id).await;
     purge_until(&queue, 0).await;
     assert_eq!(refusal(client.query(ensure, &[&"acme", &id]).await), "WL007", "it was deleted");

@@ -49,6 +49,8 @@ async fn a_sql_worker_is_held_to_the_current_tenant() {
             "{call}"
         );
     }
+    let many = "select windlass.take(array_fill('a'::text, array[1001]))";
+    assert_eq!(refusal(set.worker.query(many, &[]).await), "WL007");
     assert_eq!(everything(&set.admin).await, before);
     set.drop().await;
 }

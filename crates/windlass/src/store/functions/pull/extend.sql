@@ -36,7 +36,7 @@ begin
   lease_expires_at := renewed.lease_expires_at;
   cancel_requested := renewed.cancel_requested;
 exception when lock_not_available then
-  perform windlass.refuse_locked(format('job %s', extend.job));
+  perform windlass.refuse_locked(format('the worker of job %s', extend.job));
 end
 $$;
 

@@ -80,6 +80,7 @@ begin
     left join windlass.job b on b.tenant_id = l.tenant_id and b.id = l.job_id
    where r.tenant_id = own_tenant and r.job_id = end_taken.job and r.token = with_token;
   if not found then
+    perform windlass.need_read_committed(); -- an old snapshot does not contain a job that was taken since
     perform windlass.refuse_lease(end_taken.job);
   end if;
   detail := windlass.settlement(ended, again, (extract(epoch from delay) * 1000)::numeric, held.failures, held.lost, held.snoozes,

@@ -33,6 +33,7 @@ declare
   room integer := take.most;
   lanes integer[];
   of_lane record;
+  began constant timestamptz := clock_timestamp();
   tokens uuid[];
   got record;
 begin
@@ -41,6 +42,8 @@ begin
     perform windlass.refuse_array(case when windlass.is_list(take.keys) then 'queues' else 'keys' end);
   elsif coalesce(take.keys, '{}') = '{}' and coalesce(take.queues, '{}') = '{}' then
     raise exception 'keys is required, or queues' using errcode = 'WL007', column = 'keys';
+  elsif cardinality(take.keys) > 1000 or cardinality(take.queues) > 1000 then
+    raise exception 'keys and queues have at most 1000 names each' using errcode = 'WL007', column = 'keys';
   elsif coalesce(take.most not between 1 and 100, true) then
     perform windlass.refuse_span('most', 1, 100);
   end if;
@@ -86,7 +89,8 @@ begin
       room := room - 1;
       return next;
     end loop;
-    exit when room = 0;
+    -- Each claim may wait a tenth of a second for a running limit that another transaction holds.
+    exit when room = 0 or clock_timestamp() > began + interval '500 ms';
   end loop;
 exception when lock_not_available then
   perform windlass.refuse_locked('the worker ' || own_name);

@@ -57,7 +57,11 @@ declare
   problem constant text := case
     when $1 in ('00000000-0000-0000-0000-000000000000', 'ffffffff-ffff-ffff-ffff-ffffffffffff') then 'must not be the nil or the max UUID'
     when exists (select from windlass.tenants t where t.id = $1 and t.slug <> $2) then 'is already in use'
-    when not exists (select from windlass.tenants t where t.id = $1) and exists (select from windlass.audit a where a.tenant_id = $1)
+    when exists (select from windlass.job_definitions d where d.id = $1) then 'is already in use' -- by the gates of a definition
+    when not exists (select from windlass.tenants t where t.id = $1) and exists (
+      select from windlass.audit a
+       where a.tenant_id = $1
+          or a.tenant_id = '00000000-0000-0000-0000-000000000000' and a.action = 'tenant.delete' and a.target = $1::text)
       then 'was that of a deleted tenant' end;
 begin
   if problem is not null then
