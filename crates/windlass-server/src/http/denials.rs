@@ -136,7 +136,9 @@ impl Denials {
         let by = (denial.reach, &denial.actor);
         match app.queue().record_denied(by, denial.action, &target, &after).await {
             Ok(()) => taken.written(),
-            Err(error) => tracing::error!(%error, target, "cannot record a denied call in the audit trail"),
+            Err(error) => {
+                tracing::error!(%error, request = target, "cannot record a denied call in the audit trail")
+            }
         }
     }
 

@@ -74,7 +74,7 @@ async fn watch(State(app): State<App>, mut request: Request, next: Next) -> Resp
     let took = began.elapsed();
     tracing::debug!(
         request_id = id,
-        target,
+        request = target,
         status = response.status().as_u16(),
         ms = took.as_millis(),
         "responded"

@@ -134,8 +134,14 @@ impl Access {
     async fn authenticate(&self) -> Result<(), Problem> {
         let mut caller = self.app.authenticator().authenticate(&self.request).await?.caller;
         tenant_of(&self.app, &self.request, &mut caller).await?;
-        if caller.tenant != self.caller.tenant || !caller.may(self.permission) {
-            let detail = "the credential no longer has access to what was requested";
+        // A handler may check more than the permission of its route, with the caller as it was when the request began.
+        let has_lost = |permission: &Permission| self.caller.may(*permission) && !caller.may(*permission);
+        if caller.tenant != self.caller.tenant
+            || !caller.may(self.permission)
+            || Permission::ALL.iter().any(has_lost)
+        {
+            let detail =
+                "the credential has lost permissions since the request began; send the request again";
             return Err(Problem::of(ProblemKind::Forbidden, detail));
         }
         Ok(())

@@ -6,6 +6,7 @@ use reqwest::StatusCode;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use windlass::{Definition, NewJob};
 use windlass_server::auth::session::{self, From};
 use windlass_server::auth::{Role, Secret};
 use windlass_testing::{eventually, waiting_for_locks};
@@ -91,6 +92,40 @@ async fn a_slow_request_is_rejected_if_its_caller_has_lost_access() {
     }
     let made = "select count(*) from windlass.api_tokens where name = 'slow'";
     assert_eq!(database.query_one(made, &[]).await.unwrap().get::<_, i64>(0), 0);
+}
+
+/// The route needs less than the handler: an operator may act on jobs, and not delete them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_form_does_not_act_with_a_role_that_was_taken_meanwhile() {
+    let server = TestServer::start().await;
+    let tenant = server.queue.tenant("a").await;
+    let database = server.queue.client().await;
+    server.queue.define(&Definition::new("a")).await.unwrap();
+    let user = server.member(tenant, "demoted@example.com", "tenant_admin").await;
+    let from = From::default();
+    let cookie =
+        session::sign_in(&server.app, "demoted@example.com", Secret::new(PASSWORD), &from).await.unwrap();
+    let cookie = cookie.to_str().unwrap().split(';').next().unwrap().to_owned();
+    secrets::issued(cookie.split_once('=').unwrap().1);
+    let head = format!(
+        "POST /ui/jobs/act HTTP/1.1\r\ncookie: {cookie}\r\ncontent-type: application/x-www-form-urlencoded"
+    );
+    for (role, expected, left) in [("tenant_admin", 303, 0), ("operator", 403, 1)] {
+        let job = server
+            .queue
+            .enqueue(&NewJob::new("a").tenant(tenant).delay(Duration::from_secs(3600)))
+            .await
+            .unwrap()
+            .id;
+        let form = format!("{}_tenant={tenant}&act=delete&id={job}", "&".repeat(15));
+        let change = async {
+            let change = "update windlass.members set role = $1 where user_id = $2";
+            assert_eq!(database.execute(change, &[&role, &user]).await.unwrap(), 1);
+        };
+        assert_eq!(slowly(&server, &head, &form, change).await, expected, "{role}");
+        let found = "select count(*) from windlass.jobs where id = $1";
+        assert_eq!(database.query_one(found, &[&job]).await.unwrap().get::<_, i64>(0), left, "{role}");
+    }
 }
 
 /// The same for an administrator who is demoted: an operator creates no tokens.
