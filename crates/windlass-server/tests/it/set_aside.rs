@@ -89,6 +89,7 @@ async fn the_overview_shows_real_rows_that_duties_skip() {
         r#"update windlass.job_definitions set retention = '{"succeeded": "7d"}' where key = 'unpruned'"#;
     client.batch_execute(retention).await.unwrap();
     queue.emit(&NewEvent::new("a.b").tenant(DEFAULT_TENANT)).await.unwrap();
+    let (table, entry) = spoil_partition_and_trail(&client).await;
     let keeper = Keeper::new(queue.queue().clone(), KeeperSettings::default());
     for duty in [
         Duty::Promote,
@@ -102,6 +103,8 @@ async fn the_overview_shows_real_rows_that_duties_skip() {
         Duty::Dispatch,
         Duty::Fold,
         Duty::PurgeTenants,
+        Duty::Partition,
+        Duty::Seal,
     ] {
         keeper.run_once(duty).await.unwrap();
     }
@@ -122,9 +125,22 @@ async fn the_overview_shows_real_rows_that_duties_skip() {
         (matching.to_string(), "conditions"),
         ("-7".to_owned(), "cannot be summed"),
         (deleting.to_string(), "under legal hold"),
+        (table, "not a partition"),
+        (entry, "too large to be hashed as one text"),
     ]) {
         assert!(shown.contains(&subject) && shown.contains(reason), "{subject}, {reason}: {shown}");
     }
+}
+
+/// A table with the name of tomorrow's partition, and an entry of the audit trail that no text can hold.
+async fn spoil_partition_and_trail(client: &Client) -> (String, String) {
+    let name = "select 'history' || to_char((now() + interval '1 day') at time zone 'UTC', '_YYYYMMDD')";
+    let table: String = client.query_one(name, &[]).await.unwrap().get(0);
+    let replaced = format!("drop table windlass.{table}; create table windlass.{table} ()");
+    client.batch_execute(&replaced).await.unwrap();
+    let entry = "insert into windlass.audit (tenant_id, actor, action, target, detail, before, after)
+        select $1, 'large', 'b', 'c', large, large, large from (select to_jsonb(repeat('x', 90000000)) as large) v returning id::text";
+    (table, client.query_one(entry, &[&DEFAULT_TENANT]).await.unwrap().get(0))
 }
 
 /// Jobs that cannot take their next step, because they are queued or have ended already.
