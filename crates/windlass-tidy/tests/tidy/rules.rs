@@ -7,6 +7,7 @@ mod finished;
 mod habits;
 mod length;
 mod links;
+mod migrations;
 mod names;
 mod pages;
 mod requests;
@@ -31,6 +32,7 @@ pub(crate) fn all() -> Vec<&'static Rule> {
         names::RULES,
         codes::RULES,
         examples::RULES,
+        migrations::RULES,
         statements::RULES,
         settings::RULES,
         length::RULES,

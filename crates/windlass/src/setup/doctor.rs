@@ -63,6 +63,7 @@ async fn look(settings: &Settings) -> Result<Vec<Finding>> {
         facts.differences = differences(schema::CATALOG, &install::catalog(client).await?);
         facts.damage = ask::damage(client).await?;
         facts.dependents = ask::dependents(client).await?;
+        facts.stops_backup = ask::backup(client).await?;
         facts.tables = ask::tables(client).await?;
         // The schema of another release may lack what these read; that it is of another release is a separate finding.
         if facts.is_our_schema() {
@@ -78,7 +79,6 @@ async fn ask_about_jobs(client: &Client, facts: &mut DatabaseFacts) -> Result<()
     ask::take_operator(client).await?;
     facts.workers = ask::workers(client).await?;
     facts.stuck = ask::stuck(client).await?;
-    facts.numbers = ask::numbers(client).await?;
     facts.jobs_per_second = ask::jobs_per_second(client).await?;
     facts.troubles = ask::troubles(client).await?;
     facts.listeners = ask::listeners(client).await?;

@@ -6,13 +6,14 @@ use super::database::{Statement, query_unnamed};
 use super::trouble;
 use crate::error::Result;
 use crate::model::doctor::facts::{
-    Damage, Holder, Installed, SchemaContents, Server, Stuck, TableFacts, UsedNumbers, WorkerFacts,
+    Damage, Holder, Installed, SchemaContents, Server, Stuck, TableFacts, WorkerFacts,
 };
 use crate::model::record::Trouble;
 
 pub(crate) const STATEMENTS: &[&Statement] = &[
     &SERVER,
     &FOREIGN,
+    &BACKUP,
     &DEPENDENTS,
     &HOLDERS,
     &MIGRATIONS,
@@ -21,13 +22,13 @@ pub(crate) const STATEMENTS: &[&Statement] = &[
     &TAKE_OPERATOR,
     &WORKERS,
     &STUCK,
-    &NUMBERS,
     &RATE,
     &LISTENERS,
 ];
 
 static SERVER: Statement = Statement { text: include_str!("sql/doctor/server.sql"), types: &[] };
 static FOREIGN: Statement = Statement { text: include_str!("sql/doctor/foreign.sql"), types: &[] };
+static BACKUP: Statement = Statement { text: include_str!("sql/doctor/backup.sql"), types: &[] };
 static DEPENDENTS: Statement = Statement { text: include_str!("sql/doctor/dependents.sql"), types: &[] };
 static HOLDERS: Statement = Statement { text: include_str!("sql/doctor/holders.sql"), types: &[] };
 static MIGRATIONS: Statement = Statement { text: include_str!("sql/doctor/migrations.sql"), types: &[] };
@@ -37,7 +38,6 @@ static TAKE_OPERATOR: Statement =
     Statement { text: include_str!("sql/doctor/take_operator.sql"), types: &[] };
 static WORKERS: Statement = Statement { text: include_str!("sql/doctor/workers.sql"), types: &[] };
 static STUCK: Statement = Statement { text: include_str!("sql/doctor/stuck.sql"), types: &[] };
-static NUMBERS: Statement = Statement { text: include_str!("sql/doctor/numbers.sql"), types: &[] };
 static RATE: Statement = Statement { text: include_str!("sql/doctor/rate.sql"), types: &[] };
 static LISTENERS: Statement = Statement { text: include_str!("sql/doctor/listeners.sql"), types: &[] };
 
@@ -81,6 +81,12 @@ pub(crate) async fn schema_contents(client: &Client) -> Result<Option<SchemaCont
 pub(crate) async fn dependents(client: &Client) -> Result<Vec<String>> {
     let rows = query_unnamed(client, &DEPENDENTS, &[]).await?;
     Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
+/// What others left that stops a backup or a restore, with advice.
+pub(crate) async fn backup(client: &Client) -> Result<Vec<(String, String)>> {
+    let rows = query_unnamed(client, &BACKUP, &[]).await?;
+    Ok(rows.iter().map(|row| (row.get("found"), row.get("advice"))).collect())
 }
 
 pub(crate) async fn holders(client: &Client) -> Result<Vec<Holder>> {
@@ -143,14 +149,6 @@ pub(crate) async fn stuck(client: &Client) -> Result<Vec<Stuck>> {
         age_seconds: row.get("age_seconds"),
     });
     Ok(stuck.collect())
-}
-
-pub(crate) async fn numbers(client: &Client) -> Result<Vec<UsedNumbers>> {
-    let rows = query_unnamed(client, &NUMBERS, &[]).await?;
-    Ok(rows
-        .iter()
-        .map(|row| UsedNumbers { relation: row.get("relation"), share: row.get("share") })
-        .collect())
 }
 
 pub(crate) async fn jobs_per_second(client: &Client) -> Result<f64> {

@@ -67,6 +67,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         name: "drain_requests",
         sql: include_str!("../../migrations/0028_drain_requests.sql"),
     },
+    Migration { version: 29, name: "numbers", sql: include_str!("../../migrations/0029_numbers.sql") },
 ];
 
 /// A number that increases with every change of a file below, and their common checksum, which a test verifies. Two
@@ -91,6 +92,7 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/base/instants.sql"),
     include_str!("functions/base/read_committed.sql"),
     include_str!("functions/base/gate.sql"),
+    include_str!("functions/base/numbers.sql"),
     include_str!("functions/base/block.sql"),
     include_str!("functions/views/queued.sql"),
     include_str!("functions/views/running.sql"),
@@ -165,7 +167,6 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/worker/drain.sql"),
     include_str!("functions/worker/register.sql"),
     include_str!("functions/worker/stop.sql"),
-    include_str!("functions/worker/used_numbers.sql"),
     include_str!("functions/worker/wait.sql"),
     include_str!("functions/insight/sample_activity.sql"),
     include_str!("functions/keeper/expire.sql"),

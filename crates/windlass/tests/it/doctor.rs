@@ -3,7 +3,7 @@
 use windlass::keeper::{Duty, Keeper, KeeperSettings};
 use windlass::setup::{Finding, Severity};
 use windlass::{Definition, NewJob, Worker};
-use windlass_testing::{TestQueue, TestServer, eventually, settings};
+use windlass_testing::{Login, TestQueue, TestServer, eventually, settings};
 
 use crate::support;
 
@@ -227,14 +227,20 @@ async fn database_settings_bloat_and_the_oldest_transaction_are_found() {
     .await;
 }
 
+/// Any login can create both without a privilege.
 #[tokio::test]
-async fn numbers_that_are_nearly_used_up_are_reported() {
+async fn what_others_left_that_stops_a_backup_is_reported() {
     let queue = TestQueue::create().await;
-    assert!(found(&queue, "numbers").await.is_empty());
-    queue.client().await.batch_execute("select setval('windlass.lane_id_seq', 2000000000)").await.unwrap();
-    let numbers = found(&queue, "numbers").await;
-    assert!(
-        matches!(&numbers[..], [(Severity::Danger, found)] if found.contains("windlass.lane")),
-        "{numbers:?}"
-    );
+    assert!(found(&queue, "backup").await.is_empty());
+    let login = Login::create(&queue, "windlass_puller").await;
+    let leave =
+        "select lo_create(0); alter default privileges in schema windlass grant select on tables to public";
+    login.client().await.batch_execute(leave).await.unwrap();
+    let backup = found(&queue, "backup").await;
+    let shown = |words: &str| {
+        backup.iter().any(|(severity, found)| *severity == Severity::Warning && found.contains(words))
+    };
+    assert!(shown("large objects of") && shown("default privileges of"), "{backup:?}");
+    login.drop().await;
+    assert!(found(&queue, "backup").await.is_empty());
 }

@@ -41,6 +41,7 @@ mod missed;
 mod model;
 mod mutants;
 mod neighbour;
+mod numbers;
 mod operator;
 mod order;
 mod overtaken;

@@ -1,5 +1,6 @@
 //! Deleting tenants: one that cannot be deleted does not block the others, and nothing is added to a deleted one.
 
+mod ids;
 mod leftovers;
 mod purge;
 

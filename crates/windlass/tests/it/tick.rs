@@ -9,7 +9,7 @@ use windlass::job::OnTimeout;
 use windlass::keeper::Duty;
 use windlass::schedule::NewTrigger;
 use windlass::{DEFAULT_TENANT, Definition, NewJob};
-use windlass_testing::{Login, TestQueue};
+use windlass_testing::{Login, TestQueue, eventually};
 
 use crate::access::refusal;
 use crate::support::{Hand, assert_counts_are_exact, attempts, count, job, soon, status};
@@ -175,4 +175,30 @@ async fn schedules_and_events_that_wait_for_a_keeper_are_named() {
     }
     assert_eq!(count(&client, "select count(*) from windlass.fire").await, 0);
     assert_eq!(queue.counts(Some(DEFAULT_TENANT)).await.unwrap().len(), 0);
+}
+
+/// An application that waits for a moved row would hold the tables that the partitions are created in.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_has_moved_rows_locks_no_tables() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    let drop_tomorrow = "do $$ begin execute format('drop table windlass.%I',
+        'job' || to_char((now() + interval '1 day') at time zone 'UTC', '_YYYYMMDD')); end $$";
+    hand.client.batch_execute(drop_tomorrow).await.unwrap();
+    hand.define(json!({"key": "a"})).await;
+    hand.enqueue("'a', delay => '1 ms'").await;
+    let (mut is_promoted, mut is_made) = (false, false);
+    eventually("both are done", async || {
+        let done = tick(&hand.client).await;
+        let moved = |duties: &[&str]| duties.iter().any(|duty| done[*duty].moved > 0);
+        let (tables, rows) = (
+            moved(&["partition", "retire"]),
+            moved(&["promote", "reap", "expire", "unblock", "fold", "prune"]),
+        );
+        assert!(!(tables && rows), "{done:?}");
+        is_promoted |= done["promote"].moved > 0;
+        is_made |= done["partition"].moved > 0;
+        is_promoted && is_made
+    })
+    .await;
 }

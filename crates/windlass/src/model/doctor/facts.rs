@@ -22,10 +22,11 @@ pub(crate) struct DatabaseFacts {
     pub(crate) contents: Option<SchemaContents>,
     /// Objects of others that depend on ours; the first ones.
     pub(crate) dependents: Vec<String>,
+    /// What others left that stops a backup or a restore, with advice.
+    pub(crate) stops_backup: Vec<(String, String)>,
     pub(crate) tables: Vec<TableFacts>,
     pub(crate) workers: Vec<WorkerFacts>,
     pub(crate) stuck: Vec<Stuck>,
-    pub(crate) numbers: Vec<UsedNumbers>,
     pub(crate) troubles: Vec<Trouble>,
     pub(crate) listeners: i64,
     /// In the busiest minute of the last day.
@@ -112,13 +113,6 @@ pub(crate) struct WorkerFacts {
     pub(crate) silent_seconds: i64,
     pub(crate) running_count: i32,
     pub(crate) is_alive: bool,
-}
-
-/// How much of the 32-bit numbers of a table has been used, from 0 to 1.
-#[derive(Debug)]
-pub(crate) struct UsedNumbers {
-    pub(crate) relation: String,
-    pub(crate) share: f64,
 }
 
 #[derive(Debug)]

@@ -2,7 +2,6 @@
 
 mod drift;
 mod foreign;
-mod numbers;
 mod rate;
 mod set_aside;
 mod stuck;
@@ -34,7 +33,6 @@ pub(crate) fn judge(facts: &DatabaseFacts) -> Vec<Finding> {
     workers(facts, &mut findings);
     stuck::judge(facts, &mut findings);
     set_aside::judge(facts, &mut findings);
-    numbers::judge(facts, &mut findings);
     rate::judge(facts, &mut findings);
     listening(facts, &mut findings);
     findings

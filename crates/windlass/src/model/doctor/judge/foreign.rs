@@ -19,6 +19,13 @@ pub(super) fn judge(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
             "drop these objects, as their owner or as a superuser, or let them use the view `windlass.jobs`",
         ));
     }
+    for (found, advice) in &facts.stops_backup {
+        findings.push(warning(
+            "backup",
+            format!("the database has {found}, which stop a backup or a restore by another login"),
+            advice,
+        ));
+    }
     if !facts.server.has_schema {
         findings.push(danger(
             "schema",

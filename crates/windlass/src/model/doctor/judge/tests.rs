@@ -1,6 +1,6 @@
 use super::{Severity, judge, spell};
 use crate::model::doctor::facts::DatabaseFacts;
-use crate::model::doctor::facts::{Holder, Server, Stuck, TableFacts, UsedNumbers, WorkerFacts};
+use crate::model::doctor::facts::{Holder, Server, Stuck, TableFacts, WorkerFacts};
 
 fn healthy() -> DatabaseFacts {
     let server = Server { version: 150_018, most_connections: 100, has_schema: true, ..Server::default() };
@@ -168,13 +168,4 @@ fn a_skipped_tenant_is_named_once() {
         vec![crate::model::record::Trouble { duty, tenant_id: Some(id), subject, reason, since: None }];
     let found = judge(&facts).into_iter().find(|finding| finding.check == "skipped rows").unwrap();
     assert_eq!(found.found.matches(&id.to_string()).count(), 1, "{found:?}");
-}
-
-#[test]
-fn numbers_that_are_used_up_are_reported_before_the_end() {
-    for (share, severity) in [(0.1, Severity::Fine), (0.5, Severity::Warning), (0.95, Severity::Danger)] {
-        let mut facts = healthy();
-        facts.numbers.push(UsedNumbers { relation: "lane".into(), share });
-        assert_eq!(worst(&facts, "numbers"), severity, "{share}");
-    }
 }

@@ -49,8 +49,8 @@ begin
   end if;
   -- Two first uses of a lane conflict here, as do a use and a keeper that deletes it: the loser reads the winner's row
   -- with a new snapshot.
-  insert into windlass.lane as l (tenant_id, definition_id, queue, priority)
-    values (for_tenant, found_definition.id, found_definition.queue, found_definition.priority)
+  insert into windlass.lane as l (id, tenant_id, definition_id, queue, priority) overriding system value
+    values (windlass.next_lane(), for_tenant, found_definition.id, found_definition.queue, found_definition.priority)
     on conflict (tenant_id, definition_id, queue, priority)
       do update set retired_at = null, idle_since = null, barrier = null, made_by = pg_current_xact_id() where l.retired_at is not null
     returning l.id into lane;

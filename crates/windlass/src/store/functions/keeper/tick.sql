@@ -6,8 +6,9 @@
 -- A failed duty is rolled back and reported in `note`, and does not stop the others. Schedules and events are not processed:
 -- their instants, templates and conditions are decided in Rust, so a keeper has to run for them (decision 0025). `note` says how
 -- many wait for one.
--- Lock order: every duty skips what others have locked or waits 200 ms for it. All locks last until the end of the call, so the
--- partitions, which lock whole tables, come last: one step of a replacement in each call.
+-- Lock order: every duty skips what others have locked or waits 200 ms for it. All locks last until the end of the call. The duties of
+-- partitions lock whole tables, so a call that has changed rows does not run them, and one in which they changed something runs no
+-- others: an application that waits for such a row would hold one of those tables. Which of them come first is random.
 create or replace function windlass.tick(budget interval default '1 s')
 returns table (duty text, moved integer, has_more boolean, ms integer, note text)
 language plpgsql security definer
@@ -23,6 +24,9 @@ declare
   spent integer[] := array_fill(0, array[11]);
   more boolean[] := array_fill(true, array[11]);
   notes text[] := array_fill(null::text, array[11]);
+  left_out boolean[] := array_fill(false, array[11]);
+  has_moved_rows boolean := false;
+  has_locked_tables boolean := false;
   round record;
   is_first boolean := true;
 begin
@@ -34,15 +38,26 @@ begin
   if not windlass.try_lock_gate('00000000-0000-0000-0000-000000000000', 'tick', true) then
     return;
   end if;
-  names := array(select n from unnest(names) n order by random()) || array['partition', 'retire'];
+  names := array(select n from unnest(names) n order by random());
+  names := case when random() < 0.5 then array['partition', 'retire'] || names else names || array['partition', 'retire'] end;
   loop
     for i in 1 .. cardinality(names) loop
       continue when not more[i] or not is_first and clock_timestamp() >= ends_at;
+      if names[i] in ('partition', 'retire') and has_moved_rows or names[i] not in ('partition', 'retire') and has_locked_tables then
+        more[i] := false;
+        left_out[i] := true;
+        continue;
+      end if;
       began := clock_timestamp();
       begin
         select d.moved, d.has_more into round from windlass.run_duty(names[i]) d;
         counts[i] := counts[i] + coalesce(round.moved, 0);
         more[i] := coalesce(round.has_more, false) and names[i] not in ('partition', 'retire');
+        if names[i] in ('partition', 'retire') then
+          has_locked_tables := has_locked_tables or round.moved > 0;
+        else
+          has_moved_rows := has_moved_rows or round.moved > 0;
+        end if;
       exception when others then
         perform windlass.raise_server_trouble(sqlstate, sqlerrm);
         notes[i] := left(format('%s: %s', sqlstate, sqlerrm), 500);
@@ -54,7 +69,8 @@ begin
     exit when true <> all (more) or clock_timestamp() >= ends_at;
   end loop;
   return query
-    select u.name, u.n, u.has_more, u.ms, u.note from unnest(names, counts, more, spent, notes) u (name, n, has_more, ms, note)
+    select u.name, u.n, u.has_more or u.is_left_out, u.ms, u.note
+      from unnest(names, counts, more, left_out, spent, notes) u (name, n, has_more, is_left_out, ms, note)
     union all
     select w.name, 0, w.n > 0, 0, case when w.n > 0 then format('%s due; only a keeper can process them', w.n) end
       from (values

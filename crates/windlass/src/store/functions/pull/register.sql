@@ -46,8 +46,8 @@ begin
      where w.worker_id = $1
     returning w.id into id;
     exit when found;
-    insert into windlass.job_workers (worker_id, hostname, lease_seconds, lease_expires_at)
-      values ($1, $2, $6, clock_timestamp()) on conflict do nothing;
+    insert into windlass.job_workers (id, worker_id, hostname, lease_seconds, lease_expires_at) overriding system value
+      values (windlass.next_worker(), $1, $2, $6, clock_timestamp()) on conflict do nothing;
   end loop;
   is_draining := windlass.is_draining(id);
 end

@@ -19,8 +19,8 @@ begin
     perform windlass.tenant_for(coalesce((select t.id from windlass.tenants t where t.slug = $1), '00000000-0000-0000-0000-000000000000'));
   end if;
   perform windlass.refuse_tenant_fields(jsonb_build_object('slug', $1, 'name', $2, 'weight', $3));
-  perform windlass.refuse_tenant_id($4, $1);
-  loop -- ends unless the tenant is created or deleted between the statements
+  loop -- ends unless the tenant, or another one with its id, is created or deleted between the statements
+    perform windlass.refuse_tenant_id($4, $1);
     select to_jsonb(t) - internal into was from windlass.tenants t where t.slug = $1 for no key update;
     if found then
       if (was ->> 'id')::uuid <> $4 then
@@ -34,7 +34,7 @@ begin
       exit;
     end if;
     insert into windlass.tenants as t (id, slug, name, weight) values (coalesce($4, gen_random_uuid()), $1, $2, coalesce($3, 1))
-      on conflict (slug) do nothing returning to_jsonb(t) - internal into became;
+      on conflict do nothing returning to_jsonb(t) - internal into became;
     exit when found;
   end loop;
   made := coalesce(became, was) ->> 'id';

@@ -21,9 +21,10 @@ begin
            coalesce(n.max_lanes, 1000), coalesce(n.max_queue_names, 200), coalesce(n.max_triggers, 1000)
       from jsonb_to_record(fields) n (id uuid, slug text, name text, weight integer, timezone text, max_queued bigint, max_running integer,
         requests_per_minute integer, max_lanes integer, max_queue_names integer, max_triggers integer)
-    on conflict (slug) do nothing
+    on conflict do nothing
   returning id into made;
   if not found then
+    perform windlass.refuse_tenant_id((fields ->> 'id')::uuid, fields ->> 'slug'); -- again: it was created meanwhile
     perform windlass.refuse_used('slug', 'tenants_slug_unique');
   end if;
   if fields ->> 'max_queued' is not null then

@@ -41,8 +41,9 @@ begin
   if $6 is null then
     perform windlass.refuse_null('lease_seconds');
   end if;
-  insert into windlass.job_workers (worker_id, hostname, version, queues, definition_keys, lease_seconds, lease_expires_at, metadata)
-    values ($1, $2, $3, $4, $5, $6, clock_timestamp() + $6 * interval '1 s', $7) on conflict do nothing
+  insert into windlass.job_workers (id, worker_id, hostname, version, queues, definition_keys, lease_seconds, lease_expires_at, metadata)
+      overriding system value
+    values (windlass.next_worker(), $1, $2, $3, $4, $5, $6, clock_timestamp() + $6 * interval '1 s', $7) on conflict do nothing
   returning id into made;
   if not found then
     perform windlass.refuse_used('worker_id', 'job_workers_worker_id_unique');

@@ -1,2 +1,0 @@
--- How much of the 32-bit numbers of each table has been used.
-select relation, share from windlass.used_numbers()
