@@ -137,7 +137,7 @@ impl Denials {
         match app.queue().record_denied(by, denial.action, &target, &after).await {
             Ok(()) => taken.written(),
             Err(error) => {
-                tracing::error!(%error, request = target, "cannot record a denied call in the audit trail")
+                tracing::error!(%error, request = target, "cannot record a denied call in the audit trail");
             }
         }
     }
