@@ -68,13 +68,15 @@ class Relay:
     def _copy(self, source, target, is_request):
         try:
             while data := source.recv(65536):
-                target.sendall(data)
-                with self._changed:
-                    if is_request:
-                        self._requests += data
-                    else:
+                if not is_request:
+                    # Before the client has it, so that a test that continues with the response finds it here.
+                    with self._changed:
                         self.responses += data
-                    self._changed.notify_all()
+                target.sendall(data)
+                if is_request:
+                    with self._changed:
+                        self._requests += data
+                        self._changed.notify_all()
         except OSError:
             pass
         _shut_down(source)

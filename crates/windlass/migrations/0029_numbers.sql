@@ -5,6 +5,4 @@ set local role windlass_owner;
 alter table windlass.lane alter column id set cycle;
 alter table windlass.job_workers alter column id set cycle;
 alter table windlass.gate alter column number set cycle;
-drop index windlass.lane_by_id;
-create unique index lane_by_id on windlass.lane (id);
 drop function if exists windlass.used_numbers(); -- of earlier builds

@@ -111,13 +111,16 @@ async fn a_slow_form_does_not_act_with_a_role_that_was_taken_meanwhile() {
         "POST /ui/jobs/act HTTP/1.1\r\ncookie: {cookie}\r\ncontent-type: application/x-www-form-urlencoded"
     );
     for (role, expected, left) in [("tenant_admin", 303, 0), ("operator", 403, 1)] {
-        let job = server
-            .queue
-            .enqueue(&NewJob::new("a").tenant(tenant).delay(Duration::from_secs(3600)))
+        let delayed = NewJob::new("a").tenant(tenant).delay(Duration::from_secs(3600));
+        let job = server.queue.enqueue(&delayed).await.unwrap().id;
+        // Only a job that has ended can be deleted.
+        server
+            .admin
+            .with("x-tenant-id", tenant)
+            .post(&format!("/api/v1/jobs/{job}/cancel"), &json!({}))
             .await
-            .unwrap()
-            .id;
-        let form = format!("{}_tenant={tenant}&act=delete&id={job}", "&".repeat(15));
+            .expect(200);
+        let form = format!("{}acting_for={tenant}&act=delete&id={job}", "&".repeat(15));
         let change = async {
             let change = "update windlass.members set role = $1 where user_id = $2";
             assert_eq!(database.execute(change, &[&role, &user]).await.unwrap(), 1);
