@@ -217,10 +217,10 @@ impl Authenticator {
         sessions.insert(hash);
     }
 
-    /// The same for a token that this process has just created. It is still read when it is used, which records its use. If it cannot
-    /// be read now, its first use counts as a lookup.
+    /// The same for a token that this process has just created. It is still read when it is used, which records its use: an empty hash
+    /// is that of no token. If it cannot be read now, its first use counts as a lookup.
     pub(crate) async fn remember_token(&self, id: &str) {
-        if let Ok(Some(token)) = self.queue.find_token(id, None).await {
+        if let Ok(Some(token)) = self.queue.find_token(id, Some(&[])).await {
             self.insert(id, Remembered { since: None, token: Some(token) });
         }
     }

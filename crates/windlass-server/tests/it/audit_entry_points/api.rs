@@ -71,9 +71,9 @@ pub(super) async fn perform(world: &World, action: Action) -> Option<String> {
             "1 jobs".to_owned()
         }
         Action::JobRetryMany => {
-            let (id, _) = world.tagged().await;
+            let (id, tag) = world.tagged().await;
             world.cancel(id).await;
-            post("/api/v1/jobs/retry", json!({"ids": [id]})).await;
+            post("/api/v1/jobs/retry", json!({"filter": {"tag": tag}})).await;
             "1 jobs".to_owned()
         }
         Action::JobDeleteMany => {

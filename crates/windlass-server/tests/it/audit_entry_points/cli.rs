@@ -112,10 +112,11 @@ pub(super) async fn perform(world: &World, to: &[String], action: Action) -> Opt
             id
         }
         Action::TriggerUpdate => {
+            let other = world.trigger().await.to_string();
+            does(&["triggers", "pause", &other]).await;
+            does(&["triggers", "resume", &other]).await;
             let id = world.trigger().await.to_string();
-            for verb in ["pause", "resume", "pause"] {
-                does(&["triggers", verb, &id]).await;
-            }
+            does(&["triggers", "pause", &id]).await;
             id
         }
         Action::WorkerDrain | Action::WorkerResume => {

@@ -129,10 +129,10 @@ pub(super) async fn perform(world: &World, action: Action) -> Option<String> {
         }
         Action::TenantChange => {
             let slug = new_name();
-            let id = queue.ensure_tenant(&slug, "T", 1).await.unwrap();
+            let id = queue.tenant(&slug).await;
             world.mark().await;
             // One that is already as requested is not written, and not recorded.
-            queue.ensure_tenant(&slug, "T", 1).await.unwrap();
+            queue.ensure_tenant(&slug, &slug, 1).await.unwrap();
             queue.ensure_tenant(&slug, "other", 2).await.unwrap();
             id.to_string()
         }
@@ -246,7 +246,7 @@ async fn of_people(world: &World, action: Action) -> Option<String> {
             let invited = invited(world, &hash).await;
             let acting = begin(world, Reach::Tenant(tenant)).await;
             let account =
-                NewAccount { id: Uuid::now_v7(), name: "Ada".to_owned(), password_hash: "h".to_owned() };
+                NewAccount { id: Uuid::now_v7(), name: String::new(), password_hash: "h".to_owned() };
             assert!(acting.accept_invitation_as_new(&invited, &hash, &account).await.unwrap().is_some());
             acting.commit().await.unwrap();
             invited.id.to_string()
@@ -254,7 +254,7 @@ async fn of_people(world: &World, action: Action) -> Option<String> {
         Action::PasswordChange => {
             let (user, email) = world.person("viewer").await;
             let old = world.server.queue.account(&email).await.unwrap().unwrap().password_hash.unwrap();
-            let acting = begin(world, Reach::Everything).await;
+            let acting = begin(world, Reach::Tenant(tenant)).await;
             assert!(acting.change_password(user, (&old, "h"), None).await.unwrap());
             acting.commit().await.unwrap();
             user.to_string()

@@ -50,18 +50,18 @@ pub(super) async fn perform(world: &World, action: Action) -> Option<String> {
             id.to_string()
         }
         Action::JobCancelMany => {
-            let id = world.job().await.to_string();
-            world.form("/ui/jobs/act", &[("act", "cancel"), ("id", &id)]).await;
+            let (_, tag) = world.tagged().await;
+            world.form("/ui/jobs/act", &[("act", "cancel"), ("every", &format!("tag={tag}"))]).await;
             "1 jobs".to_owned()
         }
         Action::JobRetryMany => {
             world.dead_letter().await;
             world.form("/ui/dead-letters", &[("all", "yes")]).await;
             let of_dead_letters = world.rows().await;
-            let id = world.job().await;
+            assert_eq!(of_dead_letters.len(), 1, "{of_dead_letters:?}");
+            let (id, tag) = world.tagged().await;
             world.cancel(id).await;
-            world.form("/ui/jobs/act", &[("act", "retry"), ("id", &id.to_string())]).await;
-            world.recorded_like(&of_dead_letters).await;
+            world.form("/ui/jobs/act", &[("act", "retry"), ("every", &format!("tag={tag}"))]).await;
             "1 jobs".to_owned()
         }
         Action::JobDeleteMany => {
