@@ -169,7 +169,8 @@ impl Acting {
         let made = results.iter().flatten().flatten().filter(|enqueued| !enqueued.is_duplicate);
         let made: Vec<Uuid> = made.map(|enqueued| enqueued.id).collect();
         let after = json!({"created": made.len(), "ids": made});
-        let act = Act::new(Action::JobEnqueueMany, format!("{} jobs", made.len())).after(&after);
+        let target = if made.len() == 1 { "1 job".to_owned() } else { format!("{} jobs", made.len()) };
+        let act = Act::new(Action::JobEnqueueMany, target).after(&after);
         self.record_if(!made.is_empty(), act).await?;
         let of = |checked: &CheckedJob<'_>, enqueued: Enqueued| {
             placed(checked.job, enqueued, known.get(&enqueued.id).cloned())

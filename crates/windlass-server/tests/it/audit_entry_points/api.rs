@@ -68,17 +68,17 @@ pub(super) async fn perform(world: &World, action: Action) -> Option<String> {
         Action::JobCancelMany => {
             let (_, tag) = world.tagged().await;
             post("/api/v1/jobs/cancel", json!({"filter": {"tag": tag}})).await;
-            "1 jobs".to_owned()
+            "1 job".to_owned()
         }
         Action::JobRetryMany => {
             let (id, tag) = world.tagged().await;
             world.cancel(id).await;
             post("/api/v1/jobs/retry", json!({"filter": {"tag": tag}})).await;
-            "1 jobs".to_owned()
+            "1 job".to_owned()
         }
         Action::JobDeleteMany => {
             post("/api/v1/jobs/delete", json!({"ids": [world.job().await]})).await;
-            "1 jobs".to_owned()
+            "1 job".to_owned()
         }
         Action::JobEnqueue => {
             // Without a key in one statement, with one in a transaction of the request: both are recorded alike.
@@ -92,7 +92,7 @@ pub(super) async fn perform(world: &World, action: Action) -> Option<String> {
         }
         Action::JobEnqueueMany => {
             post("/api/v1/jobs/bulk", json!({"jobs": [{"definition_key": "a"}]})).await;
-            "1 jobs".to_owned()
+            "1 job".to_owned()
         }
         Action::MemberRole => {
             let (user, _) = world.person("viewer").await;

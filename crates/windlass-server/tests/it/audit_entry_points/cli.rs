@@ -55,13 +55,13 @@ pub(super) async fn perform(world: &World, to: &[String], action: Action) -> Opt
         Action::JobCancelMany => {
             let (_, tag) = world.tagged().await;
             does(&["jobs", "cancel", "--tag", &tag]).await;
-            "1 jobs".to_owned()
+            "1 job".to_owned()
         }
         Action::JobRetryMany => {
             let (id, tag) = world.tagged().await;
             world.cancel(id).await;
             does(&["jobs", "retry", "--tag", &tag]).await;
-            "1 jobs".to_owned()
+            "1 job".to_owned()
         }
         Action::JobEnqueue => id_of(&does(&["jobs", "enqueue", "a", "--json"]).await.json()),
         Action::QueuePause | Action::QueueResume => {

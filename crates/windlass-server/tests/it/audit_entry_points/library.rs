@@ -74,20 +74,20 @@ pub(super) async fn perform(world: &World, action: Action) -> Option<String> {
             let (_, tag) = world.tagged().await;
             world.mark().await;
             assert_eq!(queue.cancel_matching(&Filter::new(tenant).tag(tag)).await.unwrap(), 1);
-            "1 jobs".to_owned()
+            "1 job".to_owned()
         }
         Action::JobRetryMany => {
             let (id, tag) = world.tagged().await;
             world.cancel(id).await;
             world.mark().await;
             assert_eq!(queue.retry_matching(&Filter::new(tenant).tag(tag), "tester").await.unwrap(), 1);
-            "1 jobs".to_owned()
+            "1 job".to_owned()
         }
         Action::JobDeleteMany => {
             let id = world.job().await;
             world.mark().await;
             assert_eq!(queue.purge(tenant, &[id]).await.unwrap(), 1);
-            "1 jobs".to_owned()
+            "1 job".to_owned()
         }
         Action::JobEnqueue => {
             world.mark().await;
@@ -100,7 +100,7 @@ pub(super) async fn perform(world: &World, action: Action) -> Option<String> {
             let acting = begin(world, Reach::Tenant(tenant)).await;
             acting.enqueue_each(&[checked]).await.unwrap();
             acting.commit().await.unwrap();
-            "1 jobs".to_owned()
+            "1 job".to_owned()
         }
         Action::QueuePause | Action::QueueResume => {
             let name = world.queue(action).await;

@@ -52,7 +52,7 @@ pub(super) async fn perform(world: &World, action: Action) -> Option<String> {
         Action::JobCancelMany => {
             let (_, tag) = world.tagged().await;
             world.form("/ui/jobs/act", &[("act", "cancel"), ("every", &format!("tag={tag}"))]).await;
-            "1 jobs".to_owned()
+            "1 job".to_owned()
         }
         Action::JobRetryMany => {
             world.dead_letter().await;
@@ -62,12 +62,12 @@ pub(super) async fn perform(world: &World, action: Action) -> Option<String> {
             let (id, tag) = world.tagged().await;
             world.cancel(id).await;
             world.form("/ui/jobs/act", &[("act", "retry"), ("every", &format!("tag={tag}"))]).await;
-            "1 jobs".to_owned()
+            "1 job".to_owned()
         }
         Action::JobDeleteMany => {
             let id = world.job().await.to_string();
             world.form("/ui/jobs/act", &[("act", "delete"), ("id", &id)]).await;
-            "1 jobs".to_owned()
+            "1 job".to_owned()
         }
         Action::JobEnqueue => {
             let fields = [("definition", "a"), ("mode", "json"), ("json", "{}")];

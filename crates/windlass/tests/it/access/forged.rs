@@ -54,7 +54,7 @@ async fn acts(queue: &TestQueue, tenant: Uuid) -> Vec<Act> {
         act(
             format!("purge('{tenant}', array['{purged}']::uuid[])"),
             "job.delete_many",
-            "1 jobs".to_owned(),
+            "1 job".to_owned(),
             tenant,
             Value::Null,
             json!({"changed": 1, "ids": [purged]}),

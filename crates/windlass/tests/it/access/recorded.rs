@@ -35,7 +35,7 @@ async fn repeated_acts_of_one_transaction_have_a_row_each() {
         purges.push_str(&format!("select windlass.purge('{tenant}', '{{{id}}}');"));
     }
     client.batch_execute(&format!("{purges} commit")).await.unwrap();
-    let expected = done("job.delete_many", &format!("login:{}", role.name), "1 jobs");
+    let expected = done("job.delete_many", &format!("login:{}", role.name), "1 job");
     assert_eq!(rows(&queue, &mut after).await, vec![expected; 3]);
     drop(client);
     role.drop().await;

@@ -121,7 +121,7 @@ language plpgsql
 as $$
 begin
   perform windlass.write_audit(windlass.tenant_for(for_tenant), by_actor, by_role, from_address, request_id, act,
-    pg_catalog.format('%s jobs', met), 'done', null,
+    met || case met when 1 then ' job' else ' jobs' end, 'done', null,
     pg_catalog.jsonb_build_object('filter', coalesce(filter, '{}'), 'changed', pg_catalog.cardinality(changed), 'ids',
       pg_catalog.to_jsonb(changed)));
 end

@@ -148,7 +148,8 @@ begin
   found := array(select b.id from windlass.job b where b.tenant_id = tenant and b.id = any (jobs) order by b.id);
   purged := windlass.purge_unaudited(tenant, jobs, keep_promises);
   if purged > 0 then
-    perform windlass.record_act(tenant, 'job.delete_many', format('%s jobs', cardinality(jobs)), null,
+    perform windlass.record_act(tenant, 'job.delete_many',
+      cardinality(jobs) || case cardinality(jobs) when 1 then ' job' else ' jobs' end, null,
       jsonb_build_object('filter', coalesce(filter, '{}'), 'changed', purged, 'ids',
         to_jsonb(array(select f.id from unnest(found) f (id)
           where not exists (select from windlass.job b where b.tenant_id = tenant and b.id = f.id)))));
@@ -173,7 +174,7 @@ begin
     select b.id from windlass.job b
      where b.tenant_id = tenant and b.subject_type is not distinct from of_type and b.subject_id = of_id limit most));
   if purged > 0 then
-    perform windlass.record_act(tenant, 'job.delete_many', format('%s jobs', purged), null,
+    perform windlass.record_act(tenant, 'job.delete_many', purged || case purged when 1 then ' job' else ' jobs' end, null,
       jsonb_build_object('filter', jsonb_build_object('subject_type', of_type, 'subject_id', of_id), 'changed', purged));
   end if;
   return purged;
