@@ -14,12 +14,16 @@
 //! (`store/functions/revision.txt`) decides which build is newer. No step waits long for a lock on a table, because all
 //! users of the table would wait behind it: after two seconds it is canceled and retried.
 //!
-//! One process migrates at a time. It holds a lock on `windlass.migration` in a second session, because there are
+//! One process migrates at a time. It holds a lock on `windlass.migrating` in a second session, because there are
 //! several migration transactions, and some migrations run outside of one (`-- no-transaction`). The lock is SHARE
-//! UPDATE EXCLUSIVE: a role that can only read cannot acquire a conflicting lock, whereas every login can acquire an
-//! advisory lock. It is polled, because CREATE INDEX CONCURRENTLY may wait for a session that waits for a lock. The
+//! UPDATE EXCLUSIVE: a role that can only read cannot hold a conflicting lock, whereas every login can acquire an
+//! advisory lock. Nothing else uses that table: a login without a privilege can queue for a lock on any table (CREATE RULE
+//! locks before it checks), and if the first session used the same table, it would wait for that login, and the login for
+//! the second session. The lock is polled, because CREATE INDEX CONCURRENTLY may wait for a session that waits for a lock. The
 //! very first step creates that table, so it runs before the lock, in one transaction: if two processes create the same
 //! schema, one fails, and checks again.
+//!
+//! No statement waits for a lock without an end: another session may hold it for as long as its transaction is open.
 
 mod dependents;
 mod pending;
@@ -49,11 +53,14 @@ pub use roles::print_roles_sql;
 /// is printed. With Citus, none of our tables is distributed, so nothing is propagated to other nodes.
 const SESSION: &str =
     "set search_path = pg_catalog, pg_temp; set default_transaction_isolation = 'read committed';
-    set default_transaction_deferrable = off; set statement_timeout = 0; set quote_all_identifiers = off;
+    set default_transaction_deferrable = off; set statement_timeout = 0; set lock_timeout = '10s';
+    set quote_all_identifiers = off;
     select set_config('citus.enable_ddl_propagation', 'off', false) from pg_extension e where e.extname = 'citus'";
 /// The session is idle while another one works, and must not be terminated for that.
 const LOCK: &str = "begin isolation level read committed; set local idle_in_transaction_session_timeout = 0;
-    lock table windlass.migration in share update exclusive mode nowait";
+    lock table windlass.migrating in share update exclusive mode nowait";
+/// A schema that an earlier build created does not have it.
+const LOCKED_TABLE: &str = "create table if not exists windlass.migrating ()";
 const ALREADY_THERE: [SqlState; 3] =
     [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_SCHEMA, SqlState::DUPLICATE_TABLE];
 const LOCK_PATIENCE: Duration = Duration::from_secs(120);
@@ -98,7 +105,12 @@ pub struct Migrated {
 /// ```
 pub async fn migrate(settings: &Settings) -> Result<Migrated> {
     let connection = open(settings).await?;
-    run(&connection.client, settings).await.map_err(|error| error.needing("windlass_migrator"))
+    match run(&connection.client, settings).await {
+        Err(Error::Database(error)) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+            Err(Error::MigrationBlocked { by: blocker(&connection.client).await? })
+        }
+        other => other.map_err(|error| error.needing("windlass_migrator")),
+    }
 }
 
 async fn open(settings: &Settings) -> Result<Connection> {
@@ -170,6 +182,15 @@ async fn lock(client: &Client) -> Result<()> {
             Ok(()) => return Ok(()),
             Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
                 client.batch_execute("rollback").await?;
+            }
+            Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => {
+                client.batch_execute("rollback").await?;
+                match client.batch_execute(LOCKED_TABLE).await {
+                    // Another process has just created it.
+                    Err(error) if error.code().is_some_and(|code| ALREADY_THERE.contains(code)) => {}
+                    created => created?,
+                }
+                continue;
             }
             Err(error) => return Err(error.into()),
         }
@@ -281,7 +302,10 @@ async fn take_over(client: &Client, found: &[Difference]) -> Result<()> {
 
 async fn apply(client: &Client, migration: &schema::Migration) -> Result<()> {
     if migration.sql.starts_with("-- no-transaction") {
+        // CREATE INDEX CONCURRENTLY waits for the end of every older transaction, which counts as a lock.
+        client.batch_execute("set lock_timeout = 0").await?;
         client.batch_execute(migration.sql).await?;
+        client.batch_execute("set lock_timeout = '10s'").await?;
         client.batch_execute(&record(migration)).await?;
     } else {
         step(client, &format!("{}\n{}", migration.sql, record(migration))).await?;

@@ -19,6 +19,7 @@ create table if not exists windlass.migration (
   version integer primary key, name text not null, checksum text not null, applied_at timestamptz not null default now());
 create table if not exists windlass.installed_functions (
   checksum text not null, installed_at timestamptz not null default now(), release integer not null default 0);
+create table if not exists windlass.migrating (); -- the lock of the process that migrates
 ";
 
 /// Run after every migration: the first jobs need their partitions.

@@ -234,13 +234,14 @@ async fn what_others_left_that_stops_a_backup_is_reported() {
     assert!(found(&queue, "backup").await.is_empty());
     let login = Login::create(&queue, "windlass_puller").await;
     let leave =
-        "select lo_create(0); alter default privileges in schema windlass grant select on tables to public";
+        "select lo_create(0); alter default privileges in schema windlass grant select on tables to public;
+        alter default privileges grant usage on sequences to public";
     login.client().await.batch_execute(leave).await.unwrap();
     let backup = found(&queue, "backup").await;
     let shown = |words: &str| {
         backup.iter().any(|(severity, found)| *severity == Severity::Warning && found.contains(words))
     };
-    assert!(shown("large objects of") && shown("default privileges of"), "{backup:?}");
+    assert!(shown("large objects of") && shown("in all schemas, the schema windlass"), "{backup:?}");
     login.drop().await;
     assert!(found(&queue, "backup").await.is_empty());
 }

@@ -1,11 +1,15 @@
 //! Migrating the schema: concurrently, repeatedly, and what is rejected.
 
+use std::time::Duration;
+
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use windlass::setup::{Migrated, NEWEST_SCHEMA, OLDEST_SCHEMA};
 use windlass::{Error, Queue, migrate};
-use windlass_testing::{TestDatabase, TestQueue, settings};
+use windlass_testing::{Login, TestDatabase, TestQueue, settings};
 
+use crate::access::refusal;
 use crate::support::count;
 
 async fn empty() -> TestDatabase {
@@ -186,6 +190,34 @@ async fn a_blocked_migration_names_the_blocking_session() {
     assert!(matches!(&error, Error::MigrationBlocked { by } if by.contains("the dump")), "{error}");
     reader.batch_execute("commit").await.unwrap();
     assert!(migrate(&settings(queue.url())).await.unwrap().functions_installed);
+}
+
+/// Postgres acquires the lock of CREATE RULE before it checks privileges, so every login can queue for one. A migration must not
+/// wait for such a session while that waits for the migration.
+#[tokio::test(flavor = "multi_thread")]
+async fn statements_of_a_login_without_privileges_do_not_stop_a_migration() {
+    let queue = TestQueue::create().await;
+    let login = Login::create(&queue, "windlass_puller").await;
+    let client = queue.client().await;
+    let is_over = CancellationToken::new();
+    let mut others = JoinSet::new();
+    for table in ["migration", "installed_functions", "migrating"] {
+        let (other, is_over) = (login.client().await, is_over.clone());
+        others.spawn(async move {
+            let rule = format!("create rule r as on insert to windlass.{table} do nothing");
+            while !is_over.is_cancelled() {
+                assert_eq!(refusal(other.query(&rule, &[]).await), "42501");
+            }
+        });
+    }
+    for _ in 0..3 {
+        client.batch_execute("update windlass.installed_functions set checksum = 'another'").await.unwrap();
+        let migrated = tokio::time::timeout(Duration::from_secs(60), migrate(&settings(queue.url()))).await;
+        assert!(migrated.expect("it ends").unwrap().functions_installed);
+    }
+    is_over.cancel();
+    others.join_all().await;
+    login.drop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -209,7 +209,7 @@ async fn the_name_that_a_caller_gives_follows_its_login() {
             (
                 full,
                 named("user:ada"),
-                if is_server { "r".to_owned() } else { format!("{name} as r") },
+                if is_server { "r".to_owned() } else { name.clone() },
                 is_server.then_some("192.0.2.1"),
             ),
             (local.as_str(), format!("local:ada@{name}"), name.clone(), None),

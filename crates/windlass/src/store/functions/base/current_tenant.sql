@@ -46,14 +46,13 @@ return case
     and windlass.is_administrators() then named
   else windlass.login_actor() || ' as ' || named end;
 
--- Returns the role for the audit trail. The server names the role of its caller. Every other caller is recorded by its database role,
--- followed by the role that it gives, if any.
+-- Returns the role for the audit trail. The server names the role of its caller. Every other caller is recorded by its database
+-- role.
 create or replace function windlass.role_for(named text) returns text
 language sql stable
 return case
   when windlass.is_server() then named
-  when coalesce(btrim(named), '') in ('', windlass.caller()) then windlass.caller()
-  else windlass.caller() || ' as ' || named end;
+  else windlass.caller() end;
 
 -- Whether the caller is one of our own processes that route jobs themselves, and that is trusted to have validated them: workers,
 -- keepers and the server. Applications, operators and the admin are people's logins, whose jobs are checked. Both

@@ -74,8 +74,8 @@ begin
 end
 $$;
 
--- Drops tables that are not partitions. One that a view of somebody depends on is emptied instead, so that nobody can keep
--- retention from continuing, and `troubles` names the view.
+-- Drops tables that are not partitions. One that a view of somebody depends on is emptied and marked instead, so that nobody can keep
+-- retention from continuing, and `troubles` names the view. drop_emptied drops it later.
 create or replace function windlass.drop_tables(names text[]) returns void
 language plpgsql
 as $$
@@ -89,8 +89,32 @@ begin
     exception when dependent_objects_still_exist then
       get stacked diagnostics blocked_by = pg_exception_detail;
       execute format('truncate windlass.%I', name);
+      execute format('comment on table windlass.%I is %L', name, windlass.emptied_mark());
       perform windlass.note_trouble('retire', '00000000-0000-0000-0000-000000000000', name,
         format('is no partition any more and was emptied, but not dropped: %s', blocked_by));
+    end;
+  end loop;
+end
+$$;
+
+-- Drops the marked tables on which nothing depends any more.
+create or replace function windlass.drop_emptied() returns void
+language plpgsql
+as $$
+declare
+  name text;
+begin
+  for name in
+    select c.relname from pg_class c
+     where c.relnamespace = 'windlass'::regnamespace and c.relkind = 'r' and not c.relispartition
+       and obj_description(c.oid, 'pg_class') = windlass.emptied_mark()
+     order by c.relname limit 40
+  loop
+    begin
+      execute format('drop table windlass.%I', name);
+      delete from windlass.trouble t where t.duty = 'retire' and t.subject = name;
+    exception when dependent_objects_still_exist or lock_not_available then
+      null;
     end;
   end loop;
 end

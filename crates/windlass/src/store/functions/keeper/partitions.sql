@@ -150,6 +150,11 @@ as $$
   having count(*) = cardinality(windlass.partitioned()) order by b.low
 $$;
 
+-- The comment of a table that is empty and to be dropped.
+create or replace function windlass.emptied_mark() returns text
+language sql immutable parallel safe
+return 'emptied by retention; dropped as soon as nothing depends on it';
+
 -- Partitions that do not start at the time of their name, ranges that not every table has, the current time if there is
 -- no partition for it, and tables with the name of a partition.
 create or replace function windlass.partition_problems() returns table (name text, problem text)
@@ -171,7 +176,9 @@ as $$
    where not exists (select from windlass.partition_bounds(p.parent) b
                       where b.low <= windlass.uuid7_floor(now()) and b.high > windlass.uuid7_floor(now()))
   union all
-  select c.relname, 'is a table but not a partition; jobs of that time are in the default partition'
+  select c.relname, case when obj_description(c.oid, 'pg_class') = windlass.emptied_mark()
+           then 'is no partition any more and was emptied; it is dropped as soon as no view of others depends on it'
+           else 'is a table but not a partition; jobs of that time are in the default partition' end
     from pg_class c
    where c.relnamespace = 'windlass'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
      and c.relname ~ ('^(' || array_to_string(windlass.partitioned(), '|') || ')_[0-9]{8}')

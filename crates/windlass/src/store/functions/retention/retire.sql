@@ -35,6 +35,7 @@ begin
   perform windlass.keep_ddl_here();
   select * into now_at from windlass.retiring;
   if now_at.step is null then
+    perform windlass.drop_emptied();
     select c.low, c.high into range from windlass.retire_choose() c;
     if range.low is null then
       return;

@@ -105,14 +105,15 @@ begin
   end loop;
   foreach parent in array windlass.partitioned() loop
     place := place + 1;
-    if is_empty then
-      execute format('drop table windlass.%I', of_range.new[place]);
-    else
+    if not is_empty then
       execute format('alter table windlass.%I attach partition windlass.%I for values from (%L) to (%L)', parent, of_range.new[place],
         of_range.low, of_range.high);
       execute format('alter table windlass.%I drop constraint in_range', of_range.new[place]);
     end if;
   end loop;
+  if is_empty then
+    perform windlass.drop_tables(of_range.new);
+  end if;
   perform windlass.drop_guards();
   delete from windlass.partition_look l where l.low >= of_range.low and l.high <= of_range.high;
   if not is_empty then

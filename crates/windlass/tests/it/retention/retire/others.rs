@@ -2,7 +2,7 @@
 
 use windlass::DEFAULT_TENANT;
 use windlass::keeper::Duty;
-use windlass_testing::eventually;
+use windlass_testing::{Login, eventually};
 
 use super::{BETWEEN, aged, assert_is_over, end_old, enqueue_old, parts, step, until_step};
 use crate::retention::statuses;
@@ -99,4 +99,40 @@ async fn a_view_on_a_partition_does_not_stop_its_replacement() {
     assert_eq!(status(client, enqueue_old(&hand, "").await).await, "queued");
     let of_default = format!("select count(*) from windlass.jobs where tenant_id = '{DEFAULT_TENANT}'");
     assert_eq!(count(client, &of_default).await, 2);
+}
+
+/// The same on the tables that would take its place, and no job stays. They are dropped when the views are gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_view_on_the_new_tables_does_not_stop_a_replacement() {
+    let (queue, hand) = aged().await;
+    let client = &hand.client;
+    let id = end_old(&hand, "", None).await;
+    assert_eq!(step(client).await, "begun");
+    let names = client.query_one("select old || new from windlass.retiring", &[]).await.unwrap();
+    let names: Vec<String> = names.get(0);
+    let login = Login::create(&queue, "windlass_reader").await;
+    let reader = login.client().await;
+    for name in &names {
+        reader
+            .batch_execute(&format!("create temp view of_{name} as select from windlass.{name}"))
+            .await
+            .unwrap();
+    }
+    until_step(client, "dropped").await;
+    assert_eq!(status(client, id).await, "missing");
+    assert_eq!(count(client, "select count(*) from windlass.retiring").await, 0);
+    let left = "select count(*) from unnest($1::text[]) n (name) where to_regclass('windlass.' || n.name) is not null";
+    let left = async || client.query_one(left, &[&names]).await.unwrap().get::<_, i64>(0);
+    assert_eq!(left().await, names.len() as i64, "views depend on all of them");
+    assert_eq!(step(client).await, "none");
+    assert_eq!(left().await, names.len() as i64);
+    drop(reader);
+    login.drop().await;
+    eventually("the views are gone, and then the tables", async || {
+        assert_eq!(step(client).await, "none");
+        left().await == 0
+    })
+    .await;
+    assert_is_over(client).await;
+    assert_eq!(count(client, "select count(*) from windlass.troubles()").await, 0);
 }
