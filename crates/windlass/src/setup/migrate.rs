@@ -59,7 +59,7 @@ const SESSION: &str =
 /// The session is idle while another one works, and must not be terminated for that.
 const LOCK: &str = "begin isolation level read committed; set local idle_in_transaction_session_timeout = 0;
     lock table windlass.migrating in share update exclusive mode nowait";
-/// A schema that an earlier build created does not have it.
+/// The migration that creates it runs under the lock.
 const LOCKED_TABLE: &str = "create table if not exists windlass.migrating ()";
 const ALREADY_THERE: [SqlState; 3] =
     [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_SCHEMA, SqlState::DUPLICATE_TABLE];

@@ -19,7 +19,6 @@ create table if not exists windlass.migration (
   version integer primary key, name text not null, checksum text not null, applied_at timestamptz not null default now());
 create table if not exists windlass.installed_functions (
   checksum text not null, installed_at timestamptz not null default now(), release integer not null default 0);
-create table if not exists windlass.migrating (); -- the lock of the process that migrates
 ";
 
 /// Run after every migration: the first jobs need their partitions.
@@ -69,6 +68,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../../migrations/0028_drain_requests.sql"),
     },
     Migration { version: 29, name: "numbers", sql: include_str!("../../migrations/0029_numbers.sql") },
+    Migration { version: 30, name: "migrating", sql: include_str!("../../migrations/0030_migrating.sql") },
 ];
 
 /// A number that increases with every change of a file below, and their common checksum, which a test verifies. Two

@@ -68,6 +68,7 @@ const WITHOUT_TENANT: [&str; 10] = [
     "keeper_mark",
     "lane_mark",
     "leader",
+    "migrating",
     "migration",
     "prune_mark",
     "queues",
