@@ -39,7 +39,7 @@ export async function emitIn(client, name, payload = {}, options = {}) {
 
 /** Resolves with "canceled", "requested", "finished" or "missing". */
 export async function cancelIn(client, tenantId, jobId) {
-  return (await call(client, "select answer from windlass.cancel", { tenant: tenantId, job: jobId }, " as answer"))[0].answer;
+  return (await call(client, "select result from windlass.cancel", { tenant: tenantId, job: jobId }, " as result"))[0].result;
 }
 
 /** The arguments of `windlass.enqueue` for a call over PostgREST, such as `supabase.schema("windlass").rpc("enqueue", …)`. */

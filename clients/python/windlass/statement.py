@@ -73,7 +73,7 @@ def emit(name: str, payload: Any, options: Mapping[str, Any]) -> "Call":
 
 
 def cancel(tenant_id: Any, job_id: Any) -> "Call":
-    return Call("select answer from windlass.cancel", {"tenant": tenant_id, "job": job_id}, alias="answer")
+    return Call("select result from windlass.cancel", {"tenant": tenant_id, "job": job_id}, alias="result")
 
 
 class Call:

@@ -58,13 +58,13 @@ async def emit_in_async(connection: Any, name: str, payload: Any = None, **optio
 
 def cancel_in(connection: Any, tenant_id: Any, job_id: Any) -> str:
     """Cancels a job. Returns `canceled`, `requested`, `finished` or `missing`."""
-    answer: str = _rows(connection, statement.cancel(tenant_id, job_id))[0]["answer"]
-    return answer
+    result: str = _rows(connection, statement.cancel(tenant_id, job_id))[0]["result"]
+    return result
 
 
 async def cancel_in_async(connection: Any, tenant_id: Any, job_id: Any) -> str:
-    answer: str = (await _rows_async(connection, statement.cancel(tenant_id, job_id)))[0]["answer"]
-    return answer
+    result: str = (await _rows_async(connection, statement.cancel(tenant_id, job_id)))[0]["result"]
+    return result
 
 
 def _rows(connection: Any, call: statement.Call) -> List[Row]:

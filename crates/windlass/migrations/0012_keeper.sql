@@ -13,9 +13,9 @@ update windlass.job b set start_by = e.expires_at from windlass.expiry e
 alter table windlass.line add column offsets smallint[];
 
 -- Rows that a keeper duty could not process, each with the reason. The other rows are processed. A row that is
--- processed later is deleted here; one that is not seen again is deleted by age (see trouble/note.sql). Bounded in
+-- processed later is deleted here; one that is not seen again is deleted by age (see problem/note.sql). Bounded in
 -- size: it is a report, not a log.
-create table windlass.trouble (
+create table windlass.problem (
   duty text not null,
   tenant_id uuid not null,
   subject text not null,
@@ -25,7 +25,7 @@ create table windlass.trouble (
   times integer not null default 1,
   primary key (tenant_id, duty, subject)
 );
-create index trouble_by_age on windlass.trouble (seen_at);
+create index problem_by_age on windlass.problem (seen_at);
 
 -- Its result has another column.
 drop function if exists windlass.maintain_partitions(integer);

@@ -213,7 +213,7 @@ pub mod admin {
     pub use crate::model::actor::{Actor, Reach};
     pub use crate::model::audit::{Action, AuditEntry, AuditFault, AuditHead, AuditQuery};
     pub use crate::model::overview::{Overview, Summary};
-    pub use crate::model::record::{CapableWorker, Trouble, WorkerRecord};
+    pub use crate::model::record::{CapableWorker, Problem, WorkerRecord};
     pub use crate::model::report::{Activity, DEAD_LETTERS_SEEN, ErrorGroup, Run};
     pub use crate::model::tenant::{INSTALLATION, Tenant};
 }

@@ -30,6 +30,7 @@ pub(crate) mod overview;
 pub(crate) mod page;
 pub(crate) mod param;
 pub(crate) mod permits;
+pub(crate) mod problem;
 pub(crate) mod pull;
 pub(crate) mod refusal;
 pub(crate) mod request;
@@ -45,7 +46,6 @@ pub(crate) mod tenant;
 pub(crate) mod testing;
 pub(crate) mod token;
 pub(crate) mod trigger;
-pub(crate) mod trouble;
 pub(crate) mod worker;
 
 use database::Statement;
@@ -85,7 +85,7 @@ pub fn statements() -> Vec<(&'static str, &'static [tokio_postgres::types::Type]
         request::STATEMENTS,
         doctor::STATEMENTS,
         insight::STATEMENTS,
-        trouble::STATEMENTS,
+        problem::STATEMENTS,
     ];
     all.iter().copied().flatten().map(|statement| (statement.text, statement.types)).collect()
 }

@@ -7,7 +7,7 @@ use axum::extract::State as FromState;
 use jiff::SignedDuration;
 use serde::Deserialize;
 use uuid::Uuid;
-use windlass::admin::{Reach, Run, Summary, Trouble};
+use windlass::admin::{Problem, Reach, Run, Summary};
 
 use super::asked::UiQuery;
 use super::cards::{Card, Facts, HOUR, cards, grouped, minutes};
@@ -102,7 +102,7 @@ pub(crate) async fn show(
         .filter(|(_, is_paused)| *is_paused)
         .map(|(name, _)| name)
         .collect();
-    let troubles = reading.troubles().await?;
+    let problems = reading.problems().await?;
     let shown: Vec<(Uuid, &Summary)> = busiest.iter().skip(part.from).take(SHOWN).copied().collect();
     let ids: Vec<Uuid> = shown.iter().map(|(id, _)| *id).collect();
     let names: HashMap<Uuid, String> =
@@ -138,7 +138,7 @@ pub(crate) async fn show(
         let text = format!("Paused queues: {}.", paused.join(", "));
         notes.push(Note { role: "warning", text, href: "/ui/queues", link: "Queues" });
     }
-    notes.extend(set_aside(&troubles));
+    notes.extend(set_aside(&problems));
     let tenant = |(id, summary): (Uuid, &Summary)| TenantCountsRow {
         id,
         name: names.get(&id).cloned().unwrap_or_else(|| id.to_string()),
@@ -209,20 +209,20 @@ fn health(summary: &Summary) -> HealthCard {
 
 /// The rows that the keeper skips, as listed by `windlass doctor`. Many have the same cause, so the first few are
 /// enough.
-fn set_aside(troubles: &[Trouble]) -> Vec<Note> {
+fn set_aside(problems: &[Problem]) -> Vec<Note> {
     const MAX: usize = 5;
-    let note = |trouble: &Trouble| {
-        let (href, link) = match trouble.duty.as_str() {
+    let note = |problem: &Problem| {
+        let (href, link) = match problem.duty.as_str() {
             "definition" => ("/ui/definitions", "Definitions"),
             "schedule" | "dispatch" => ("/ui/triggers", "Triggers"),
             _ => ("/ui/jobs", "Jobs"),
         };
-        let text = format!("Skipped: {} {}: {}", trouble.duty, trouble.subject, trouble.reason);
+        let text = format!("Skipped: {} {}: {}", problem.duty, problem.subject, problem.reason);
         Note { role: "warning", text, href, link }
     };
-    let mut notes: Vec<Note> = troubles.iter().take(MAX).map(note).collect();
-    if troubles.len() > MAX {
-        let text = format!("{} more rows are skipped; `windlass doctor` lists them.", troubles.len() - MAX);
+    let mut notes: Vec<Note> = problems.iter().take(MAX).map(note).collect();
+    if problems.len() > MAX {
+        let text = format!("{} more rows are skipped; `windlass doctor` lists them.", problems.len() - MAX);
         notes.push(Note { role: "warning", text, href: "/ui/definitions", link: "Definitions" });
     }
     notes

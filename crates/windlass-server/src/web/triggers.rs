@@ -225,7 +225,7 @@ pub(crate) async fn act(FromState(app): FromState<App>, viewer: Viewer, posted: 
             let changes = Map::from_iter([("is_enabled".to_owned(), Value::from(verb == "on"))]);
             let after = acting.update_trigger(id, None, &changes).await?;
             let words =
-                format!("{} {}.", if verb == "on" { "Enabled" } else { "Disabled" }, after.fields.label);
+                format!("{} {}.", if verb == "on" { "Resumed" } else { "Paused" }, after.fields.label);
             (words, "/ui/triggers".to_owned())
         }
         "delete" => {

@@ -49,12 +49,12 @@ async fn the_overview_shows_rows_skipped_by_any_duty() {
             (INSTALLATION, format!("row of {duty}"))
         };
         let reason = format!("cannot be done by {duty}");
-        let note = "select windlass.note_trouble($1, $2, $3, $4)";
+        let note = "select windlass.note_problem($1, $2, $3, $4)";
         client.execute(note, &[&duty, &tenant, &subject, &reason]).await.unwrap();
         let page = server.admin.get("/ui/overview").await;
         let shown = page.expect_text(200);
         assert!(shown.contains(&subject) && shown.contains(&reason), "{duty}: {shown}");
-        client.batch_execute("delete from windlass.trouble").await.unwrap();
+        client.batch_execute("delete from windlass.problem").await.unwrap();
     }
 }
 
@@ -110,7 +110,7 @@ async fn the_overview_shows_real_rows_that_duties_skip() {
     }
     // The page shows five at a time.
     let mut shown = String::new();
-    let next = "delete from windlass.trouble where duty = (select min(duty) from windlass.trouble)";
+    let next = "delete from windlass.problem where duty = (select min(duty) from windlass.problem)";
     loop {
         shown.push_str(server.admin.get("/ui/overview").await.expect_text(200));
         if client.execute(next, &[]).await.unwrap() == 0 {

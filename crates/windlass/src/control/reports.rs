@@ -9,7 +9,7 @@ use crate::control::transaction::Reading;
 use crate::error::{Error, Result};
 use crate::model::actor::Reach;
 use crate::model::overview::Overview;
-use crate::model::record::Trouble;
+use crate::model::record::Problem;
 use crate::model::report::{self, Activity, DEAD_LETTERS_SEEN, ErrorGroup, Run};
 use crate::model::why::{self, Why};
 use crate::store;
@@ -33,8 +33,8 @@ use crate::store;
 /// for group in reading.error_groups(DEFAULT_TENANT).await? {
 ///     println!("{} dead letters: {}", group.jobs.len(), group.example);
 /// }
-/// for trouble in reading.troubles().await? {
-///     println!("{}: {}", trouble.subject, trouble.reason);
+/// for problem in reading.problems().await? {
+///     println!("{}: {}", problem.subject, problem.reason);
 /// }
 /// println!("{:?}", reading.tenant_names(None, 10).await?);
 /// # Ok(())
@@ -71,8 +71,8 @@ impl Reading {
 
     /// The rows that the keeper set aside and stored rows that cannot be used, with the reasons; of the tenant or of
     /// all.
-    pub async fn troubles(&self) -> Result<Vec<Trouble>> {
-        store::trouble::list(&self.session).await
+    pub async fn problems(&self) -> Result<Vec<Problem>> {
+        store::problem::list(&self.session).await
     }
 
     /// The time of the database.

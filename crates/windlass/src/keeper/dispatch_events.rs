@@ -101,7 +101,7 @@ async fn decide(
     // Conditions can be large too, so the triggers are parsed on the same thread, once for all events.
     let mut decider = blocking::run(move || Decider::new(events, triggers, share)).await;
     for bad in decider.unreadable() {
-        store::trouble::note(queue.database(), "dispatch", bad.tenant, bad.id, &bad.reason).await?;
+        store::problem::note(queue.database(), "dispatch", bad.tenant, bad.id, &bad.reason).await?;
     }
     let tenant = decider.tenant();
     let mut locked: Vec<Error> = Vec::new();

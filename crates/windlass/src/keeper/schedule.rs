@@ -70,7 +70,7 @@ pub(super) async fn run_once(queue: &Queue, holder: Uuid) -> Result<Round> {
             }
             Err(bad) => {
                 tracing::error!(trigger_id = %bad.id, tenant_id = %bad.tenant, reason = bad.reason, "invalid trigger");
-                store::trouble::note(database, "schedule", bad.tenant, bad.id, &bad.reason).await?;
+                store::problem::note(database, "schedule", bad.tenant, bad.id, &bad.reason).await?;
             }
         }
     }
@@ -91,10 +91,10 @@ pub(super) async fn run_once(queue: &Queue, holder: Uuid) -> Result<Round> {
 /// are several such ones.
 async fn hold_back(database: &Database, tenant: Uuid, trigger: Uuid, is_last: bool) -> Result<()> {
     let reason = "another transaction holds a lock that its job needs";
-    store::trouble::note_locked(database, "schedule", tenant, trigger, reason).await?;
+    store::problem::note_locked(database, "schedule", tenant, trigger, reason).await?;
     if is_last {
         let reason = "another transaction holds a lock that the jobs of several schedules need";
-        store::trouble::note_locked(database, "schedule", tenant, tenant, reason).await?;
+        store::problem::note_locked(database, "schedule", tenant, tenant, reason).await?;
     }
     Ok(())
 }
@@ -125,7 +125,7 @@ async fn decide(
             // This machine may lack a time zone that another has, so the trigger stays due.
             tracing::error!(trigger_id = %trigger.id, tenant_id = %trigger.tenant_id, %error, "cannot compute a schedule");
             let reason = format!("the schedule cannot be computed: {error}");
-            store::trouble::note(queue.database(), "schedule", trigger.tenant_id, trigger.id, &reason)
+            store::problem::note(queue.database(), "schedule", trigger.tenant_id, trigger.id, &reason)
                 .await?;
             return Ok(false);
         }

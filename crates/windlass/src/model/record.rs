@@ -2,12 +2,12 @@
 
 mod fired;
 mod kept;
-mod trouble;
+mod problem;
 mod worker;
 
 pub use fired::{Event, EventTrigger, Fire, FireOutcome, WouldFire};
 pub use kept::{LegalHold, PurgeWait, RetentionProgress, RetentionRule};
-pub use trouble::Trouble;
+pub use problem::Problem;
 pub use worker::WorkerRecord;
 
 use jiff::Timestamp;

@@ -80,7 +80,7 @@ async fn ask_about_jobs(client: &Client, facts: &mut DatabaseFacts) -> Result<()
     facts.workers = ask::workers(client).await?;
     facts.stuck = ask::stuck(client).await?;
     facts.jobs_per_second = ask::jobs_per_second(client).await?;
-    facts.troubles = ask::troubles(client).await?;
+    facts.problems = ask::problems(client).await?;
     facts.listeners = ask::listeners(client).await?;
     Ok(())
 }

@@ -47,7 +47,7 @@ fn read_changed(rows: &[Row]) -> Result<u64> {
 }
 
 static CANCEL_MANY_AS: Statement = Statement {
-    text: "select id, answer from windlass.cancel_many_as($1, $2, $3, $4, $5, $6, $7)",
+    text: "select id, result from windlass.cancel_many_as($1, $2, $3, $4, $5, $6, $7)",
     types: AS_TYPES,
 };
 
@@ -61,7 +61,7 @@ pub(crate) async fn cancel_many_as(
 }
 
 static RETRY_MANY_AS: Statement = Statement {
-    text: "select id, answer from windlass.retry_many_as($1, $2, $3, $4, $5, $6, $7)",
+    text: "select id, result from windlass.retry_many_as($1, $2, $3, $4, $5, $6, $7)",
     types: AS_TYPES,
 };
 

@@ -3,12 +3,12 @@
 use tokio_postgres::Client;
 
 use super::database::{Statement, query_unnamed};
-use super::trouble;
+use super::problem;
 use crate::error::Result;
 use crate::model::doctor::facts::{
     Damage, Holder, Installed, SchemaContents, Server, Stuck, TableFacts, WorkerFacts,
 };
-use crate::model::record::Trouble;
+use crate::model::record::Problem;
 
 pub(crate) const STATEMENTS: &[&Statement] = &[
     &SERVER,
@@ -156,9 +156,9 @@ pub(crate) async fn jobs_per_second(client: &Client) -> Result<f64> {
     Ok(rows.first().map_or(0.0, |row| row.get(0)))
 }
 
-pub(crate) async fn troubles(client: &Client) -> Result<Vec<Trouble>> {
-    let rows = query_unnamed(client, &trouble::LIST, &[]).await?;
-    Ok(rows.iter().map(trouble::read).collect())
+pub(crate) async fn problems(client: &Client) -> Result<Vec<Problem>> {
+    let rows = query_unnamed(client, &problem::LIST, &[]).await?;
+    Ok(rows.iter().map(problem::read).collect())
 }
 
 pub(crate) async fn listeners(client: &Client) -> Result<i64> {

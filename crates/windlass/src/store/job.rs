@@ -87,7 +87,7 @@ pub(crate) async fn cancel_as(session: &Session, tenant: Uuid, job: Uuid, by: &A
 }
 
 static RETRY: Statement = Statement {
-    text: "select answer, holder from windlass.retry($1, $2, $3)",
+    text: "select result, holder from windlass.retry($1, $2, $3)",
     types: &[Type::UUID, Type::UUID, Type::TEXT],
 };
 
@@ -101,7 +101,7 @@ pub(crate) async fn retry(
 }
 
 static RETRY_AS: Statement = Statement {
-    text: "select answer, holder from windlass.retry_as($1, $2, $3, $4, $5, $6)",
+    text: "select result, holder from windlass.retry_as($1, $2, $3, $4, $5, $6)",
     types: &[Type::UUID, Type::UUID, Type::TEXT, Type::TEXT, Type::TEXT, Type::TEXT],
 };
 

@@ -62,7 +62,7 @@ const GROUPS: [&str; 8] = [
 ];
 
 /// Tables without rows of tenants, each by decision.
-const WITHOUT_TENANT: [&str; 10] = [
+const WITHOUT_TENANT: [&str; 11] = [
     "installed_functions",
     "job_definitions",
     "keeper_mark",

@@ -191,7 +191,7 @@ async fn the_keeper_skips_a_late_job_that_is_being_deleted() {
     let deadline = format!("delete from windlass.expiry where job_id = '{late}'");
     assert_eq!(deleter.execute(&deadline, &[]).await.unwrap(), 1);
     deleter.batch_execute("rollback").await.unwrap();
-    assert_eq!(count(&hand.client, "select count(*) from windlass.trouble").await, 0);
+    assert_eq!(count(&hand.client, "select count(*) from windlass.problem").await, 0);
     assert_eq!(keeper(&queue).run_once(Duty::Expire).await.unwrap().moved, 1);
     assert_eq!(status(&hand.client, late).await, "failed");
 }

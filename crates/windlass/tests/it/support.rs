@@ -320,7 +320,7 @@ impl Hand {
     }
 
     pub(crate) async fn retry(&self, id: Uuid) -> String {
-        let retry = "select answer from windlass.retry($1, $2, 'tester')";
+        let retry = "select result from windlass.retry($1, $2, 'tester')";
         self.client.query_one(retry, &[&DEFAULT_TENANT, &id]).await.unwrap().get(0)
     }
 }

@@ -149,7 +149,7 @@ pub(crate) struct RunBody {
 
 /// Run a trigger now
 ///
-/// Works even if the trigger is disabled. The overlap policy applies: the response is `fired` with the job, or `skipped` with the reason.
+/// Works even if the trigger is paused. The overlap policy applies: the response is `fired` with the job, or `skipped` with the reason.
 #[utoipa::path(post, path = "/api/v1/jobs/triggers/{trigger_id}/run", tag = "triggers", request_body = RunBody,
     params(("trigger_id" = Uuid, Path)), responses((status = 201, body = schema::FireOutcome)))]
 pub(crate) async fn run(

@@ -1,7 +1,7 @@
 //! The facts that the doctor collected, before they are judged.
 
 use super::catalog::Difference;
-use crate::model::record::Trouble;
+use crate::model::record::Problem;
 
 /// All collected facts.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ pub(crate) struct DatabaseFacts {
     pub(crate) tables: Vec<TableFacts>,
     pub(crate) workers: Vec<WorkerFacts>,
     pub(crate) stuck: Vec<Stuck>,
-    pub(crate) troubles: Vec<Trouble>,
+    pub(crate) problems: Vec<Problem>,
     pub(crate) listeners: i64,
     /// In the busiest minute of the last day.
     pub(crate) jobs_per_second: f64,

@@ -58,7 +58,7 @@ const ROWS: &str = "
       values (:tenant, :job, :mark, 'event', 'a', :definition, jsonb_build_object('text', :mark));
     insert into windlass.job_triggers (tenant_id, id, label, trigger_type, cron_expr, timezone, definition_id, payload_template, next_due_at)
       values (:tenant, :done, :mark, 'schedule', '* * * * *', 'UTC', :definition, jsonb_build_object('text', :mark), '2026-01-01Z');
-    insert into windlass.trouble (duty, tenant_id, subject, reason) values ('reap', :tenant, :mark, :mark);
+    insert into windlass.problem (duty, tenant_id, subject, reason) values ('reap', :tenant, :mark, :mark);
     insert into windlass.retention (tenant_id, definition_key, status, keep_seconds) values (:tenant, 'unserved', 'succeeded', 1000000);
     insert into windlass.legal_hold (tenant_id, id, job_id, reason, created_by) values (:tenant, :job, gen_random_uuid(), :mark, :mark);
     insert into windlass.event (tenant_id, id, name, payload, emitted_at)

@@ -130,7 +130,7 @@ async fn an_upgrade_keeps_the_grants_of_a_role_whose_name_begins_like_ours() {
     let site = format!("windlass_grafana_{}", Uuid::now_v7().simple());
     let grant = format!(
         "create role {site}; grant usage on schema windlass to {site}; grant select on windlass.job_counts to {site};
-         grant select (slug) on windlass.tenants to {site}; grant execute on function windlass.troubles to {site}"
+         grant select (slug) on windlass.tenants to {site}; grant execute on function windlass.problems to {site}"
     );
     admin.batch_execute(&grant).await.unwrap();
     assert!(pending(&settings(queue.url())).await.unwrap().is_nothing());
@@ -138,7 +138,7 @@ async fn an_upgrade_keeps_the_grants_of_a_role_whose_name_begins_like_ours() {
     assert!(migrate(&settings(queue.url())).await.unwrap().functions_installed);
     let kept = "select has_schema_privilege($1, 'windlass', 'usage') and has_table_privilege($1, 'windlass.job_counts', 'select')
         and has_column_privilege($1, 'windlass.tenants', 'slug', 'select')
-        and has_function_privilege($1, (select p.oid from pg_proc p where p.proname = 'troubles'), 'execute')";
+        and has_function_privilege($1, (select p.oid from pg_proc p where p.proname = 'problems'), 'execute')";
     assert!(admin.query_one(kept, &[&site]).await.unwrap().get::<_, bool>(0));
     let findings = examine(&settings(queue.url())).await.unwrap();
     let schema: Vec<_> = findings.iter().filter(|one| one.check == "schema").collect();

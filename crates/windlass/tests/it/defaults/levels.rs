@@ -35,7 +35,7 @@ const REASONS: [(&str, &str); 9] = [
     ("its limit takes turns (take_turn)", "create_invitation create_trigger"),
     ("a unique key decides", "create_definition create_tenant register_worker"),
     ("its limit is approximate at any level", "pull_register"),
-    ("it only adds a row", "note_locked note_trouble record_audit record_audits"),
+    ("it only adds a row", "note_locked note_problem record_audit record_audits"),
     (
         "a late call changes no job: it shows the progress of an attempt that has ended, or reads an index",
         "report_progress summarize_times",

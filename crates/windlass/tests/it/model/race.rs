@@ -15,7 +15,7 @@ fn cancel(job: Uuid) -> String {
 }
 
 fn retry(job: Uuid) -> String {
-    format!("select answer from windlass.retry('{DEFAULT_TENANT}', '{job}', 'race')")
+    format!("select result from windlass.retry('{DEFAULT_TENANT}', '{job}', 'race')")
 }
 
 fn purge(job: Uuid) -> String {

@@ -317,7 +317,7 @@ impl System {
     }
 
     fn retry(&self, job: usize) -> Result<String, Error> {
-        let query = "select answer, holder from windlass.retry($1, $2, 'model')";
+        let query = "select result, holder from windlass.retry($1, $2, 'model')";
         let rows = self.ask(EVERYBODY, query, &[&self.tenant(job), &id_of(job)])?;
         let (answer, holder): (String, Option<Uuid>) = (rows[0].get(0), rows[0].get(1));
         Ok(holder.map_or(answer.clone(), |holder| format!("{answer} {}", number_of(holder, job))))

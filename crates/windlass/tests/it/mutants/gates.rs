@@ -41,7 +41,7 @@ async fn run_all(hand: &Hand) -> Reported {
 }
 
 async fn retry(client: &Client, job: Uuid) -> Result<String, SqlState> {
-    let retry = "select answer from windlass.retry($1, $2, 'tester')";
+    let retry = "select result from windlass.retry($1, $2, 'tester')";
     let result = client.query_one(retry, &[&DEFAULT_TENANT, &job]).await;
     result.map(|row| row.get(0)).map_err(|error| error.code().unwrap().clone())
 }

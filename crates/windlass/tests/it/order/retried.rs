@@ -11,7 +11,7 @@ use windlass_testing::{TestQueue, until_waits_or_ends};
 use super::start;
 use crate::support::{Hand, assert_counts_are_exact, count, ending, status};
 
-const RETRY: &str = "select answer from windlass.retry($1, $2, 'tester')";
+const RETRY: &str = "select result from windlass.retry($1, $2, 'tester')";
 const RETRY_MANY: &str = "select windlass.retry_many($1, array[$2::uuid], null, 'tester')";
 
 /// Two jobs of a key. The first one has ended; the second one still waits for it, because a transaction that was canceling

@@ -59,8 +59,8 @@ async fn an_applications_job_of_a_day_ahead_keeps_no_day_from_its_partition() {
         assert!(!partition_of(&client, id).await.contains("default"), "{status}");
         assert_eq!(queue.job(DEFAULT_TENANT, id).await.unwrap().unwrap().status.as_str(), status);
     }
-    let troubles = "select count(*) from windlass.troubles() where duty = 'partition'";
-    assert_eq!(count(&client, troubles).await, 0);
+    let problems = "select count(*) from windlass.problems() where duty = 'partition'";
+    assert_eq!(count(&client, problems).await, 0);
     app.drop().await;
 }
 
@@ -97,7 +97,7 @@ async fn large_jobs_of_a_day_ahead_keep_no_day_from_its_partition() {
     for id in ids {
         assert!(partition_of(&client, id).await.contains("_20"));
     }
-    assert_eq!(count(&client, "select count(*) from windlass.troubles() where duty = 'partition'").await, 0);
+    assert_eq!(count(&client, "select count(*) from windlass.problems() where duty = 'partition'").await, 0);
     assert_eq!(count(&client, "select count(*) from pg_constraint where conname like 'not\\_%'").await, 0);
 }
 
@@ -118,8 +118,8 @@ async fn too_many_jobs_of_a_day_ahead_stay_and_are_reported_until_few_are_left()
         7,
         "those of the other tables, and that of the bodies for the other day"
     );
-    let troubles = "select subject, reason from windlass.troubles() where duty = 'partition' and reason like 'was not created%'";
-    let rows = client.query(troubles, &[]).await.unwrap();
+    let problems = "select subject, reason from windlass.problems() where duty = 'partition' and reason like 'was not created%'";
+    let rows = client.query(problems, &[]).await.unwrap();
     assert_eq!(rows.len(), 1);
     let (subject, reason): (String, String) = (rows[0].get(0), rows[0].get(1));
     assert!(subject.starts_with("job_"), "{subject}");
@@ -129,10 +129,10 @@ async fn too_many_jobs_of_a_day_ahead_stay_and_are_reported_until_few_are_left()
         "select windlass.purge($1, array(select id from windlass.job where tenant_id = $1 limit 100))";
     client.query(purge, &[&tenant]).await.unwrap();
     assert_eq!(maintain(&client, 4).await, 0, "the default partition is not read again within the hour");
-    let later = "update windlass.trouble set seen_at = seen_at - interval '2 hours'";
+    let later = "update windlass.problem set seen_at = seen_at - interval '2 hours'";
     client.execute(later, &[]).await.unwrap();
     assert_eq!(maintain(&client, 4).await, 1);
-    assert_eq!(client.query(troubles, &[]).await.unwrap().len(), 0);
+    assert_eq!(client.query(problems, &[]).await.unwrap().len(), 0);
     assert_eq!(count(&client, "select count(*) from windlass.job_default").await, 0);
 }
 

@@ -77,7 +77,7 @@ async fn a_retry_reads_each_job_behind_it_once() {
         }
         watch.plans().await;
         let retry =
-            format!("select answer from windlass.retry('{}', '{first}', 'me')", windlass::DEFAULT_TENANT);
+            format!("select result from windlass.retry('{}', '{first}', 'me')", windlass::DEFAULT_TENANT);
         let answer: String = single(&watch.client, &retry).await;
         assert_eq!(answer, "queued");
         let plans = watch.plans().await;

@@ -27,10 +27,10 @@ async fn waits_for_an_ended_job(hand: &Hand, arguments: &str, final_status: i16)
 async fn an_entry_that_did_not_recur_for_a_day_is_hidden() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
-    let note = "select windlass.note_trouble('unblock', $1, 'a job', 'why')";
+    let note = "select windlass.note_problem('unblock', $1, 'a job', 'why')";
     client.execute(note, &[&DEFAULT_TENANT]).await.unwrap();
     assert_shown(&queue, "a job", "why").await;
-    let age = "update windlass.trouble set seen_at = seen_at - interval '25 hours'";
+    let age = "update windlass.problem set seen_at = seen_at - interval '25 hours'";
     client.batch_execute(age).await.unwrap();
     assert!(set_aside(&queue).await.is_empty());
 }
@@ -55,7 +55,7 @@ async fn a_lane_that_was_folded_later_is_not_shown() {
     rows::fold(&queue).await;
     let client = queue.client().await;
     let fix = "update windlass.total set queued = 0 where lane = -7;
-                update windlass.trouble set seen_at = seen_at - interval '2 minutes'";
+                update windlass.problem set seen_at = seen_at - interval '2 minutes'";
     client.batch_execute(fix).await.unwrap();
     for _ in 0..2 {
         keeper(&queue).run_once(Duty::Fold).await.unwrap();
@@ -70,7 +70,7 @@ async fn a_trigger_that_was_fixed_is_not_shown() {
     let client = queue.client().await;
     let fix = "delete from windlass.event_pending p where not exists (select from windlass.event e where e.id = p.event_id);
         update windlass.job_triggers t set conditions = '[]', updated_at = clock_timestamp()
-        from windlass.trouble r where r.subject = t.id::text";
+        from windlass.problem r where r.subject = t.id::text";
     client.batch_execute(fix).await.unwrap();
     assert!(set_aside(&queue).await.is_empty());
 }
@@ -84,7 +84,7 @@ async fn a_job_whose_release_waits_for_a_lock_is_not_shown() {
     let holder = queue.client().await;
     holder.batch_execute("begin; select from windlass.dedupe for update").await.unwrap();
     keeper(&queue).run_once(Duty::Unblock).await.unwrap();
-    assert_eq!(count(&hand.client, "select count(*) from windlass.trouble").await, 0);
+    assert_eq!(count(&hand.client, "select count(*) from windlass.problem").await, 0);
     assert_eq!(status(&hand.client, waits).await, "blocked");
     holder.batch_execute("rollback").await.unwrap();
     keeper(&queue).run_once(Duty::Unblock).await.unwrap();
@@ -104,7 +104,7 @@ async fn a_full_disk_during_a_release_fails_the_duty() {
     let failed = hand.client.execute("select windlass.unblock_rest(10)", &[]).await.unwrap_err();
     assert_eq!(failed.code().unwrap().code(), "53100");
     keeper(&queue).run_once(Duty::Unblock).await.unwrap_err();
-    assert_eq!(count(&hand.client, "select count(*) from windlass.trouble").await, 0);
+    assert_eq!(count(&hand.client, "select count(*) from windlass.problem").await, 0);
     hand.client.batch_execute("drop trigger is_full on windlass.blocked").await.unwrap();
     keeper(&queue).run_once(Duty::Unblock).await.unwrap();
     assert_eq!(status(&hand.client, waits).await, "queued");

@@ -71,7 +71,7 @@ pub(super) async fn promote(queue: &TestQueue) {
     assert_eq!(keeper(queue).run_once(Duty::Promote).await.unwrap().moved, 0);
     run(&hand, "delete from windlass.line where job_id = $1", twice).await;
     hand.client
-        .batch_execute("update windlass.trouble set seen_at = seen_at - interval '2 minutes'")
+        .batch_execute("update windlass.problem set seen_at = seen_at - interval '2 minutes'")
         .await
         .unwrap();
     assert_eq!(keeper(queue).run_once(Duty::Promote).await.unwrap().moved, 1);

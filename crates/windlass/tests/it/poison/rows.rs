@@ -259,7 +259,7 @@ pub(super) async fn seal(queue: &TestQueue) {
         unread,
         "the row could not be read when it was chained; its content cannot be verified".to_owned()
     )));
-    client.batch_execute("delete from windlass.trouble").await.unwrap();
+    client.batch_execute("delete from windlass.problem").await.unwrap();
     assert_shown(queue, &unread.to_string(), "its content cannot be verified").await;
 }
 

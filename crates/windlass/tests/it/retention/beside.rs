@@ -52,7 +52,7 @@ async fn an_open_enqueue_under_a_quota_stops_no_retention_of_another_tenant() {
     assert_eq!(count(&hand.client, waiting).await, i64::from(jobs), "none of the artifacts is forgotten");
 
     open.batch_execute("rollback").await.unwrap();
-    hand.client.batch_execute("delete from windlass.trouble").await.unwrap(); // as after two seconds
+    hand.client.batch_execute("delete from windlass.problem").await.unwrap(); // as after two seconds
     let sweeps = "select count(*) from windlass.jobs where definition_key = 'sweep'";
     eventually("the clean-up jobs are enqueued", async || {
         keeper(&queue).run_once(Duty::Prune).await.unwrap();
@@ -64,7 +64,7 @@ async fn an_open_enqueue_under_a_quota_stops_no_retention_of_another_tenant() {
     }
     prune(&queue).await;
     assert_eq!(count(&hand.client, waiting).await, 0);
-    assert_eq!(count(&hand.client, "select count(*) from windlass.trouble").await, 0);
+    assert_eq!(count(&hand.client, "select count(*) from windlass.problem").await, 0);
     assert_counts_are_exact(&hand.client).await;
 }
 

@@ -82,7 +82,7 @@ async fn a_retry_and_the_deletion_after_a_clean_up_exclude_each_other() {
         let open = queue.client().await;
         open.batch_execute("begin").await.unwrap();
         let prune = "select windlass.prune(100)";
-        let retry = "select answer from windlass.retry($1, $2, 'tester')";
+        let retry = "select result from windlass.retry($1, $2, 'tester')";
         if retry_is_first {
             open.execute(retry, &[&DEFAULT_TENANT, &audio]).await.unwrap();
             hand.client.execute(prune, &[]).await.unwrap();

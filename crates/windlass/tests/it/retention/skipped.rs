@@ -236,11 +236,11 @@ async fn a_job_that_cannot_be_deleted_is_skipped() {
     assert_shown(&queue, &jobs[1].to_string(), "a broken row").await;
     // It is retried, and deleted once that is possible.
     hand.client.batch_execute("drop trigger refuse on windlass.job").await.unwrap();
-    let later = "update windlass.trouble set seen_at = seen_at - interval '2 minutes'";
+    let later = "update windlass.problem set seen_at = seen_at - interval '2 minutes'";
     hand.client.batch_execute(later).await.unwrap();
     prune(&queue).await;
     assert_eq!(status(&hand.client, jobs[1]).await, "missing");
-    assert_eq!(count(&hand.client, "select count(*) from windlass.trouble").await, 0);
+    assert_eq!(count(&hand.client, "select count(*) from windlass.problem").await, 0);
     assert_counts_are_exact(&hand.client).await;
 }
 

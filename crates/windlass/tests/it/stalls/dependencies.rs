@@ -22,7 +22,7 @@ enum Held {
     Keys,
 }
 
-/// How many troubles are noted: after three jobs that had to wait, the tenant is set aside.
+/// How many problems are noted: after three jobs that had to wait, the tenant is set aside.
 const NOTED: [(Held, i64); 2] = [(Held::Dependencies, 0), (Held::Keys, 4)];
 
 async fn hold(held: Held, queue: &TestQueue, hand: &Hand, tenant: Uuid) -> Client {
@@ -60,12 +60,12 @@ fn keys() -> Vec<String> {
 ///
 #[tokio::test(flavor = "multi_thread")]
 async fn an_open_transaction_delays_no_deadline_of_another_tenant() {
-    for (held, troubles) in NOTED {
-        no_deadline_is_delayed(held, troubles).await;
+    for (held, problems) in NOTED {
+        no_deadline_is_delayed(held, problems).await;
     }
 }
 
-async fn no_deadline_is_delayed(held: Held, troubles: i64) {
+async fn no_deadline_is_delayed(held: Held, problems: i64) {
     let queue = TestQueue::create_apart().await;
     let hand = Hand::new(queue.client().await).await;
     hand.define(json!({"key": "held"})).await;
@@ -85,8 +85,8 @@ async fn no_deadline_is_delayed(held: Held, troubles: i64) {
 
     round(&queue, Duty::Expire, "an open transaction").await;
     assert_eq!(status(&hand.client, single).await, "failed");
-    let noted = "select count(*) from windlass.trouble where duty = 'expire'";
-    assert_eq!(count(&hand.client, noted).await, troubles, "{held:?}");
+    let noted = "select count(*) from windlass.problem where duty = 'expire'";
+    assert_eq!(count(&hand.client, noted).await, problems, "{held:?}");
     application.batch_execute("commit").await.unwrap();
     for job in first {
         eventually("its deadline passes too", async || {
@@ -101,15 +101,15 @@ async fn no_deadline_is_delayed(held: Held, troubles: i64) {
 ///
 #[tokio::test(flavor = "multi_thread")]
 async fn an_open_transaction_delays_no_lost_job_of_another_tenants_pull_workers() {
-    for (held, troubles) in NOTED {
-        no_lost_job_is_delayed(held, troubles).await;
+    for (held, problems) in NOTED {
+        no_lost_job_is_delayed(held, problems).await;
     }
 }
 
 /// The keeper waited for each of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_open_transaction_delays_no_lost_job_of_another_tenant() {
-    for (held, troubles) in NOTED {
+    for (held, problems) in NOTED {
         let queue = TestQueue::create_apart().await;
         let hand = Hand::new(queue.client().await).await;
         hand.define(json!({"key": "held", "max_lost": 1})).await;
@@ -126,8 +126,8 @@ async fn an_open_transaction_delays_no_lost_job_of_another_tenant() {
 
         round(&queue, Duty::Reap, "an open transaction").await;
         until(&hand.client, single, "dead_letter").await;
-        let noted = "select count(*) from windlass.trouble where duty = 'reap'";
-        assert_eq!(count(&hand.client, noted).await, troubles, "{held:?}");
+        let noted = "select count(*) from windlass.problem where duty = 'reap'";
+        assert_eq!(count(&hand.client, noted).await, problems, "{held:?}");
         application.batch_execute("commit").await.unwrap();
         eventually("its jobs are recovered too", async || {
             round(&queue, Duty::Reap, "after the transaction").await;
@@ -138,7 +138,7 @@ async fn an_open_transaction_delays_no_lost_job_of_another_tenant() {
     }
 }
 
-async fn no_lost_job_is_delayed(held: Held, troubles: i64) {
+async fn no_lost_job_is_delayed(held: Held, problems: i64) {
     let queue = TestQueue::create_apart().await;
     let hand = Hand::new(queue.client().await).await;
     queue.define(&Definition::new("held")).await.unwrap();
@@ -167,8 +167,8 @@ async fn no_lost_job_is_delayed(held: Held, troubles: i64) {
         async || -> i32 { limited("a reap", hand.client.query_one(reap, &[&lost])).await.unwrap().get(0) };
     assert_eq!(reaped().await, 1 + PAIRS as i32);
     until(&hand.client, single, "dead_letter").await;
-    let noted = "select count(*) from windlass.trouble where duty = 'reap'";
-    assert_eq!(count(&hand.client, noted).await, troubles, "{held:?}");
+    let noted = "select count(*) from windlass.problem where duty = 'reap'";
+    assert_eq!(count(&hand.client, noted).await, problems, "{held:?}");
     application.batch_execute("commit").await.unwrap();
     let left = "select count(*) from windlass.pull_lease";
     eventually("its jobs are recovered too", async || {

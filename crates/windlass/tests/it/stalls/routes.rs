@@ -84,7 +84,7 @@ async fn an_open_transaction_that_uses_a_retired_lane_blocks_no_schedule_of_anot
     round(&queue, Duty::Schedule, "a retired lane").await;
     assert_eq!(count(&client, &fired(other)).await, KEYS as i64, "the other tenant does not wait");
     assert_eq!(count(&client, &fired(open)).await, 0);
-    let noted = "select count(*) from windlass.trouble where duty = 'schedule'";
+    let noted = "select count(*) from windlass.problem where duty = 'schedule'";
     assert_eq!(
         count(&client, noted).await,
         4,

@@ -80,7 +80,7 @@ async fn no_row_names_a_deleted_tenant() {
          insert into windlass.users (id, email, name) values (gen_random_uuid(), 'a@example.com', 'A');
          insert into windlass.password_resets (user_id, by_tenant, secret_hash, created_by, expires_at)
            select id, '{tenant}', '', 'b', now() from windlass.users;
-         select windlass.note_trouble('reap', '{tenant}', 'a job', 'why')"
+         select windlass.note_problem('reap', '{tenant}', 'a job', 'why')"
     );
     client.batch_execute(&fill).await.unwrap();
     let marks = format!("select count(*) from windlass.keeper_mark where duty like '%{tenant}'");

@@ -156,7 +156,7 @@ async fn an_unavailable_function_takes_three_attempts_and_can_be_retried() {
 
     let function = app.function().await;
     let worker = app.worker(&function.address).await;
-    let retry = "select r.answer from windlass.jobs j, windlass.retry(j.tenant_id, j.id, 'a person') r where j.subject_id = $1::uuid::text";
+    let retry = "select r.result from windlass.jobs j, windlass.retry(j.tenant_id, j.id, 'a person') r where j.subject_id = $1::uuid::text";
     app.client.query_one(retry, &[&late]).await.unwrap();
     app.until(late, "succeeded").await;
     worker.stop().await.unwrap();

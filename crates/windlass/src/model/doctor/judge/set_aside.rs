@@ -3,17 +3,17 @@
 use super::{DatabaseFacts, Finding, fine, warning};
 
 /// The maximum number of rows that are shown one by one; more of them usually have the same cause.
-const MAX_TROUBLES: usize = 20;
+const MAX_PROBLEMS: usize = 20;
 
 pub(super) fn judge(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
-    for trouble in facts.troubles.iter().take(MAX_TROUBLES) {
+    for problem in facts.problems.iter().take(MAX_PROBLEMS) {
         let of =
-            trouble.tenant_id.map(|tenant| tenant.to_string()).filter(|tenant| *tenant != trouble.subject);
+            problem.tenant_id.map(|tenant| tenant.to_string()).filter(|tenant| *tenant != problem.subject);
         let of = of.map(|tenant| format!(" of tenant {tenant}")).unwrap_or_default();
-        let advice = match trouble.duty.as_str() {
+        let advice = match problem.duty.as_str() {
             "definition" => "fix the field through the API, the web UI or `windlass.define`",
             "schedule" | "dispatch" => "change or delete the trigger",
-            "partition" | "retire" if trouble.reason.contains(" depends on ") => {
+            "partition" | "retire" if problem.reason.contains(" depends on ") => {
                 "drop the object that depends on it, as its owner or as a superuser; new partitions are created anyway"
             }
             "retire" => "nothing is lost; the keeper tries again",
@@ -22,17 +22,17 @@ pub(super) fn judge(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
             "seal" => "find the error in the keeper's log",
             _ => "check the job; cancel or purge it if it cannot be fixed",
         };
-        let found = format!("{} {}{of}: {}", trouble.duty, trouble.subject, trouble.reason);
+        let found = format!("{} {}{of}: {}", problem.duty, problem.subject, problem.reason);
         findings.push(warning("skipped rows", found, advice));
     }
-    match facts.troubles.len() {
+    match facts.problems.len() {
         0 => findings.push(fine("skipped rows", "none: the keeper can process every row")),
-        all if all > MAX_TROUBLES => {
-            let found = format!("{} more", all - MAX_TROUBLES);
+        all if all > MAX_PROBLEMS => {
+            let found = format!("{} more", all - MAX_PROBLEMS);
             findings.push(warning(
                 "skipped rows",
                 found,
-                "`select * from windlass.troubles()` lists all of them",
+                "`select * from windlass.problems()` lists all of them",
             ));
         }
         _ => {}

@@ -164,8 +164,8 @@ fn a_skipped_tenant_is_named_once() {
     let id = uuid::Uuid::from_u128(7);
     let mut facts = healthy();
     let (duty, subject, reason) = ("purge_tenants".to_owned(), id.to_string(), "held".to_owned());
-    facts.troubles =
-        vec![crate::model::record::Trouble { duty, tenant_id: Some(id), subject, reason, since: None }];
+    facts.problems =
+        vec![crate::model::record::Problem { duty, tenant_id: Some(id), subject, reason, since: None }];
     let found = judge(&facts).into_iter().find(|finding| finding.check == "skipped rows").unwrap();
     assert_eq!(found.found.matches(&id.to_string()).count(), 1, "{found:?}");
 }

@@ -23,7 +23,7 @@ begin
            'state_name state_code outcome_name source_name source_code readable current_tenant
             caller routes_jobs serves_all_tenants'),
           ('app reader server admin operator', 'state_of limits_reached shown_instant trigger_fields is_draining'),
-          ('keeper server admin operator', 'troubles'), -- of all tenants if there is no current one
+          ('keeper server admin operator', 'problems'), -- of all tenants if there is no current one
           ('app worker server admin operator', 'enqueue enqueue_many enqueue_routed enqueue_alike enqueue_routed_many lock_keys
             unlock_keys emit'),
           ('app worker keeper server admin operator', 'route_of definition'),
@@ -38,7 +38,7 @@ begin
            'tick promote lost_jobs reap pull_lost_jobs pull_reap expire unblock_all fold_tallies maintain_partitions prune prune_events
             retire retire_lanes
             summarize_times sample_activity seal_audit purge_deleted_tenants lead due_triggers next_due_ms fire_triggers
-            pending_events event_triggers dispatch_events hold_event_back note_trouble note_locked keeper_route'),
+            pending_events event_triggers dispatch_events hold_event_back note_problem note_locked keeper_route'),
           ('server admin operator',
            'enqueue_as enqueue_as_many cancel_as cancel_many_as retry_as retry_many_as purge purge_subject purge_tenant
             record_audit record_audits verify_audit

@@ -49,7 +49,7 @@ begin
   foreach name in array array['retiring', 'retiring_change', 'retiring_gone', 'retiring_tenant', 'retiring_back',
       'partition_look', 'partition_rate', 'leftover_mark', 'key_lock', 'audit_seals', 'audit_sealer', 'audit_heads',
       'users', 'members',
-      'invitations', 'password_resets', 'api_tokens', 'sessions', 'request_keys', 'trouble', 'prune_passed', 'prune_again', 'dedupe',
+      'invitations', 'password_resets', 'api_tokens', 'sessions', 'request_keys', 'problem', 'prune_passed', 'prune_again', 'dedupe',
       'idempotency', 'ordering', 'cancel_request', 'job_workers', 'drain_request', 'gate'] loop
     perform windlass.guard_table(name);
   end loop;

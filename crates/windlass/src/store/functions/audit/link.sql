@@ -18,13 +18,13 @@ begin
 end
 $$;
 
--- The link of a row that cannot have one of form 1, for the given reason. Records the problem in `trouble`.
+-- The link of a row that cannot have one of form 1, for the given reason. Records the problem in `problem`.
 create or replace function windlass.other_audit_link(
   previous bytea, entry windlass.audit, state text, reason text, out link bytea, out form smallint)
 language plpgsql
 as $$
 begin
-  perform windlass.raise_server_trouble(state, reason);
+  perform windlass.raise_server_problem(state, reason);
   begin
     form := 2;
     link := windlass.audit_link(previous, entry, form);
@@ -33,7 +33,7 @@ begin
     reason := sqlerrm;
     link := windlass.audit_link(previous, entry, form);
   end;
-  perform windlass.note_trouble('seal', entry.tenant_id, entry.id::text,
+  perform windlass.note_problem('seal', entry.tenant_id, entry.id::text,
     format('the audit row is too large to be hashed as one text (%s): %s',
     reason, case form when 2 then 'its parts were hashed instead' else 'its content is not verified' end));
 end

@@ -9,7 +9,7 @@
 -- visible row is committed, and only rows of transactions in progress are left for later rounds.
 --
 -- A row that is too large to be hashed as one text, or that cannot be read, is chained in another form (see audit_link)
--- and recorded in `trouble`. It does not keep other rows from the chain.
+-- and recorded in `problem`. It does not keep other rows from the chain.
 -- Index: audit_by_xid, audit_seals_by_xid, audit_heads_pkey. Lock: the gate `seal`, so one sealer runs at a time.
 create or replace function windlass.seal_audit(most integer) returns integer
 language plpgsql security definer

@@ -7,7 +7,7 @@
 -- lane of each is looked up by its key.
 -- Trap: a settlement stamps its rows before it commits. The newest two seconds are left for the next round, so that a
 -- slow commit is still counted; an even slower one is missing from the chart only.
--- A queue whose counters are out of range is skipped and recorded in `trouble`: the sum of all tenants must fit its
+-- A queue whose counters are out of range is skipped and recorded in `problem`: the sum of all tenants must fit its
 -- column.
 create or replace function windlass.sample_activity(slot_seconds integer) returns integer
 language plpgsql security definer
@@ -67,7 +67,7 @@ begin
       from sums s group by s.queue, s.at
     on conflict (tenant_id, queue, at) do nothing;
   get diagnostics written = row_count;
-  perform windlass.note_trouble('sample', n.tenant_id, n.queue, 'the counters of this queue are out of range and cannot be charted')
+  perform windlass.note_problem('sample', n.tenant_id, n.queue, 'the counters of this queue are out of range and cannot be charted')
     from windlass.total t join windlass.lane n on n.tenant_id = t.tenant_id and n.id = t.lane
    where t.queued not between -most and most or t.running not between -most and most;
   insert into windlass.keeper_mark (duty, reached) values ('activity', upto)

@@ -9,26 +9,26 @@ as $$
 #variable_conflict use_column
 declare
   before jsonb;
-  answer text;
+  result text;
 begin
   perform windlass.tenant_for(tenant);
   before := windlass.recorded_job(tenant, job);
-  answer := windlass.cancel_unaudited(tenant, job);
-  if answer = 'requested' then
+  result := windlass.cancel_unaudited(tenant, job);
+  if result = 'requested' then
     before := jsonb_build_object('status', 'running', 'cancel_requested_at', null); -- it may have been claimed during the wait for its lock
   end if;
-  if answer in ('canceled', 'requested') then
+  if result in ('canceled', 'requested') then
     perform windlass.write_audit(tenant, by_actor, by_role, from_address, request_id, 'job.cancel', job::text, 'done',
       before, windlass.recorded_job(tenant, job));
   end if;
-  return windlass.cancel_answer(answer);
+  return windlass.cancel_result(result);
 end
 $$;
 
 -- The result that the caller gets: a second request has the same result as the first.
-create or replace function windlass.cancel_answer(answer text) returns text
+create or replace function windlass.cancel_result(result text) returns text
 language sql immutable
-return case answer when 'requested_before' then 'requested' else answer end;
+return case result when 'requested_before' then 'requested' else result end;
 
 -- The same for an operator or an application that uses SQL; the actor is the login.
 create or replace function windlass.cancel(tenant uuid, job uuid) returns text
@@ -45,7 +45,7 @@ $$;
 -- Lock order: all jobs first (see lock_jobs), with as many waiting jobs as the cancels decide at most.
 create or replace function windlass.cancel_many_as(
   tenant uuid, jobs uuid[], filter jsonb, by_actor text, by_role text, from_address text, request_id text)
-returns table (id uuid, answer text)
+returns table (id uuid, result text)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -61,12 +61,12 @@ begin
   perform windlass.refuse_many(jobs, filter);
   perform windlass.lock_jobs(tenant, jobs, 100 * cardinality(jobs));
   for id in select distinct u.id from unnest(jobs) u (id) order by u.id loop
-    answer := windlass.cancel_unaudited(tenant, id);
+    result := windlass.cancel_unaudited(tenant, id);
     met := met + 1;
-    if answer in ('canceled', 'requested') then
+    if result in ('canceled', 'requested') then
       changed := changed || id;
     end if;
-    answer := windlass.cancel_answer(answer);
+    result := windlass.cancel_result(result);
     return next;
   end loop;
   if changed <> '{}' then
@@ -82,7 +82,7 @@ language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 begin
-  return (select count(*) filter (where c.answer in ('canceled', 'requested'))
+  return (select count(*) filter (where c.result in ('canceled', 'requested'))
     from windlass.cancel_many_as(tenant, jobs, filter, windlass.login_actor(), windlass.caller(), null, null) c);
 end
 $$;

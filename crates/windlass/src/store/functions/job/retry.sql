@@ -9,7 +9,7 @@
 -- Lock order (decision 0020): its trigger, the tenant's row if it has a quota, the gate `circle` if the job has an ordering key, the
 -- jobs that wait for it (see lock_behind), its clean-up job, its final history row (a deletion locks it too), then as in
 -- an enqueue. retry_many_as locks those of all its jobs before the first one (see lock_to_retry).
-create or replace function windlass.retry_unaudited(tenant uuid, job uuid, out answer text, out holder uuid, out was text)
+create or replace function windlass.retry_unaudited(tenant uuid, job uuid, out result text, out holder uuid, out was text)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -31,7 +31,7 @@ begin
          windlass.trigger_of(b.source, b.source_ref) as trigger_id into body
     from windlass.job b where b.tenant_id = tenant and b.id = job;
   if not found then
-    answer := 'missing';
+    result := 'missing';
     return;
   end if;
   if body.ordering_key is not null then
@@ -48,12 +48,12 @@ begin
    where h.tenant_id = tenant and h.job_id = job and h.job_status is not null for update;
   if not found then
     -- Deleted while this call waited for the row, or it has not ended.
-    answer := case when exists (select from windlass.job b where b.tenant_id = tenant and b.id = job) then 'not_finished'
+    result := case when exists (select from windlass.job b where b.tenant_id = tenant and b.id = job) then 'not_finished'
       else 'missing' end;
     return;
   end if;
   if body.deadline <= clock_timestamp() then
-    answer := 'past_deadline';
+    result := 'past_deadline';
     return;
   end if;
   -- This job may hold its own key, for a window or forever. One that another job holds for a window is not taken at the
@@ -64,7 +64,7 @@ begin
     holds := slot.holder is null;
     if slot.holder <> job then
       holder := slot.holder;
-      answer := 'duplicate';
+      result := 'duplicate';
       return;
     end if;
   end if;
@@ -87,14 +87,14 @@ begin
   end if;
   -- The dependencies from before its end may still exist.
   perform from windlass.dependency d where d.tenant_id = tenant and d.job_id = job for update;
-  answer := case when found then 'blocked' else 'queued' end;
+  result := case when found then 'blocked' else 'queued' end;
 
   if ended.attempt = 0 then
     delete from windlass.history h where h.tenant_id = tenant and h.job_id = job and h.attempt = 0;
   else
     update windlass.history h set job_status = null where h.tenant_id = tenant and h.job_id = job and h.attempt = ended.attempt;
   end if;
-  if answer = 'blocked' then
+  if result = 'blocked' then
     insert into windlass.blocked (tenant_id, job_id, lane, max_attempts, holds_dedupe)
       values (tenant, job, body.lane, body.max_attempts, holds);
   else
@@ -111,17 +111,17 @@ begin
    where e.tenant_id = tenant and e.job_id = job and e.only_unstarted and e.expires_at <= clock_timestamp(); -- it must run
   was := windlass.state_name(ended.job_status);
   insert into windlass.tally (tenant_id, lane, queued, blocked, succeeded, failed, dead_letter, canceled)
-    values (tenant, body.lane, (answer = 'queued')::integer, (answer = 'blocked')::integer, -(was = 'succeeded')::integer,
+    values (tenant, body.lane, (result = 'queued')::integer, (result = 'blocked')::integer, -(was = 'succeeded')::integer,
             -(was = 'failed')::integer, -(was = 'dead_letter')::integer, -(was = 'canceled')::integer);
   if body.trigger_id is not null then
     perform windlass.reopen_fire(tenant, job, body.trigger_id, body.created_at);
   end if;
   perform windlass.hold_to_quota(tenant, 1);
   perform windlass.refuse_tenant(array[tenant]);
-  if answer = 'blocked' then
+  if result = 'blocked' then
     perform windlass.unblock(tenant, array(select d.needs_job_id from windlass.dependency d
       where d.tenant_id = tenant and d.job_id = retry_unaudited.job), array[job]);
-    answer := windlass.state_of(tenant, job);
+    result := windlass.state_of(tenant, job);
   end if;
 end
 $$;

@@ -1,7 +1,7 @@
 -- Runs a finished job again for a caller, like retry_unaudited, with a row of the audit trail in the same transaction.
 -- A call that changes nothing writes no row.
 create or replace function windlass.retry_as(
-  tenant uuid, job uuid, by_actor text, by_role text, from_address text, request_id text, out answer text, out holder uuid)
+  tenant uuid, job uuid, by_actor text, by_role text, from_address text, request_id text, out result text, out holder uuid)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -12,8 +12,8 @@ declare
 begin
   perform windlass.tenant_for(tenant);
   before := windlass.recorded_job(tenant, job);
-  select r.answer, r.holder, r.was into done from windlass.retry_unaudited(tenant, job) r;
-  answer := done.answer;
+  select r.result, r.holder, r.was into done from windlass.retry_unaudited(tenant, job) r;
+  result := done.result;
   holder := done.holder;
   if done.was is not null then
     before := before || jsonb_build_object('status', done.was, 'cancel_requested_at', null); -- under the locks of the retry
@@ -25,7 +25,7 @@ $$;
 
 -- The same for an operator or an application that uses SQL. The actor is the login, followed by the name that the caller
 -- gives (see actor_for); the role is the caller's database role.
-create or replace function windlass.retry(tenant uuid, job uuid, actor text, out answer text, out holder uuid)
+create or replace function windlass.retry(tenant uuid, job uuid, actor text, out result text, out holder uuid)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -34,7 +34,7 @@ begin
   if octet_length(actor) > 500 then
     raise exception 'actor must have at most 500 bytes' using errcode = 'WL007', column = 'actor';
   end if;
-  select r.answer, r.holder into answer, holder
+  select r.result, r.holder into result, holder
     from windlass.retry_as(tenant, job, coalesce(actor, windlass.login_actor()), windlass.caller(), null, null) r;
 end
 $$;
@@ -45,7 +45,7 @@ $$;
 -- retried: its locks would be out of order.
 create or replace function windlass.retry_many_as(
   tenant uuid, jobs uuid[], filter jsonb, by_actor text, by_role text, from_address text, request_id text)
-returns table (id uuid, answer text)
+returns table (id uuid, result text)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -63,13 +63,13 @@ begin
   select l.ended, l.dedupe_keys, l.ordering_keys into its from windlass.lock_to_retry(tenant, jobs) l;
   for id in select distinct u.id from unnest(jobs) u (id) order by u.id loop
     if id = any (its.ended) then
-      select r.answer into answer from windlass.retry_unaudited(tenant, id) r;
+      select r.result into result from windlass.retry_unaudited(tenant, id) r;
     else
-      answer := case when exists (select from windlass.job b where b.tenant_id = tenant and b.id = retry_many_as.id) then 'not_finished'
+      result := case when exists (select from windlass.job b where b.tenant_id = tenant and b.id = retry_many_as.id) then 'not_finished'
         else 'missing' end;
     end if;
     met := met + 1;
-    if answer in ('queued', 'blocked', 'canceled') then
+    if result in ('queued', 'blocked', 'canceled') then
       changed := changed || id;
     end if;
     return next;
@@ -92,7 +92,7 @@ begin
   if octet_length(actor) > 500 then
     raise exception 'actor must have at most 500 bytes' using errcode = 'WL007', column = 'actor';
   end if;
-  return (select count(*) filter (where r.answer in ('queued', 'blocked', 'canceled'))
+  return (select count(*) filter (where r.result in ('queued', 'blocked', 'canceled'))
     from windlass.retry_many_as(tenant, jobs, filter, coalesce(actor, windlass.login_actor()), windlass.caller(), null, null) r);
 end
 $$;

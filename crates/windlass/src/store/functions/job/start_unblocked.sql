@@ -1,5 +1,5 @@
 -- Queues or schedules those of the given jobs that are blocked and have no dependency left. A job that is already
--- queued or scheduled is recorded in `trouble` and skipped: it must not block the others, or the job that they waited
+-- queued or scheduled is recorded in `problem` and skipped: it must not block the others, or the job that they waited
 -- for.
 create or replace function windlass.start_unblocked(tenant uuid, jobs uuid[]) returns void
 language plpgsql security definer
@@ -19,7 +19,7 @@ begin
     select d.job_id from windlass.deferred d where d.tenant_id = tenant and d.job_id = any (jobs));
   if stuck <> '{}' then
     jobs := array(select j from unnest(jobs) j where j <> all (stuck));
-    perform windlass.note_trouble('unblock', tenant, s::text,
+    perform windlass.note_problem('unblock', tenant, s::text,
       'the job has no dependency left but cannot be unblocked: it is already queued')
        from unnest(stuck) s;
   end if;

@@ -6,7 +6,7 @@
 -- Trap: whether a table is empty is known only when all its dead rows have been read. So a table of more than 4 MB is left,
 -- until a vacuum has truncated it or retire has replaced it.
 -- Trap: every login that can use the schema can create a view on a partition that it may not read, and then the partition
--- cannot be dropped. That range is left, `troubles` names the view, and the other partitions are dropped.
+-- cannot be dropped. That range is left, `problems` names the view, and the other partitions are dropped.
 create or replace function windlass.drop_old_partitions() returns integer
 language plpgsql
 as $$
@@ -35,7 +35,7 @@ begin
       if windlass.are_empty(past.parts) then
         foreach part in array past.parts loop
           execute format('drop table windlass.%I', part);
-          delete from windlass.trouble t where t.duty = 'partition' and t.subject = part;
+          delete from windlass.problem t where t.duty = 'partition' and t.subject = part;
         end loop;
         delete from windlass.partition_look l where l.low = past.low;
         dropped := dropped + 1;
@@ -46,8 +46,8 @@ begin
         return dropped;
       when others then
         get stacked diagnostics reason = message_text, blocked_by = pg_exception_detail;
-        perform windlass.raise_server_trouble(sqlstate, reason);
-        perform windlass.note_trouble('partition', '00000000-0000-0000-0000-000000000000', part,
+        perform windlass.raise_server_problem(sqlstate, reason);
+        perform windlass.note_problem('partition', '00000000-0000-0000-0000-000000000000', part,
           format('is empty and was not dropped: %s', coalesce(nullif(blocked_by, ''), reason)));
     end;
   end loop;
@@ -75,7 +75,7 @@ end
 $$;
 
 -- Drops tables that are not partitions. One that a view of somebody depends on is emptied and marked instead, so that nobody can keep
--- retention from continuing, and `troubles` names the view. drop_emptied drops it later.
+-- retention from continuing, and `problems` names the view. drop_emptied drops it later.
 create or replace function windlass.drop_tables(names text[]) returns void
 language plpgsql
 as $$
@@ -90,7 +90,7 @@ begin
       get stacked diagnostics blocked_by = pg_exception_detail;
       execute format('truncate windlass.%I', name);
       execute format('comment on table windlass.%I is %L', name, windlass.emptied_mark());
-      perform windlass.note_trouble('retire', '00000000-0000-0000-0000-000000000000', name,
+      perform windlass.note_problem('retire', '00000000-0000-0000-0000-000000000000', name,
         format('is no partition any more and was emptied, but not dropped: %s', blocked_by));
     end;
   end loop;
@@ -112,7 +112,7 @@ begin
   loop
     begin
       execute format('drop table windlass.%I', name);
-      delete from windlass.trouble t where t.duty = 'retire' and t.subject = name;
+      delete from windlass.problem t where t.duty = 'retire' and t.subject = name;
     exception when dependent_objects_still_exist or lock_not_available then
       null;
     end;

@@ -1,7 +1,7 @@
 -- Fails waiting jobs whose deadline or start deadline has passed. Running jobs are left to their own timeout, and their
 -- instant is kept: a job that its worker releases must not outlive it. Returns the number of processed instants,
 -- regardless of the result: a full round means that there may be more. A job that cannot be ended is recorded in
--- `trouble`, and the others are ended. A job that another transaction has locked is skipped and tried again in the next
+-- `problem`, and the others are ended. A job that another transaction has locked is skipped and tried again in the next
 -- round: an application's transaction may stay open for minutes. If what depends on a job is locked, the job is tried
 -- again after two seconds, and after three such jobs all of the tenant, because each waits for 200 ms. A claim fails
 -- late jobs by itself (see claim.sql), so the keeper processes jobs that are never claimed. Tenants take turns (see
@@ -25,7 +25,7 @@ as $$
 #variable_conflict use_column
 declare
   at timestamptz := clock_timestamp();
-  has_trouble boolean := exists (select from windlass.trouble t where t.duty = 'expire');
+  has_problem boolean := exists (select from windlass.problem t where t.duty = 'expire');
   locked constant text := 'another transaction holds a lock that the end of the job needs: ';
   tenants uuid[];
   due record;
@@ -42,12 +42,12 @@ begin
   for due in
     select d.tenant_id, count(*) as n, array_agg(d.job_id) as jobs, array_agg(d.only_unstarted) as are_starts
       from (select n.id from unnest(tenants) n (id)
-             where not (has_trouble and windlass.is_set_aside('expire', n.id, n.id::text))) t
+             where not (has_problem and windlass.is_set_aside('expire', n.id, n.id::text))) t
            cross join lateral (
              select x.tenant_id, x.job_id, x.only_unstarted
                from (select n.job_id, n.only_unstarted, n.expires_at from windlass.expiry n
                       where n.tenant_id = t.id and n.expires_at <= at
-                        and not (has_trouble and windlass.is_set_aside('expire', n.tenant_id, n.job_id::text))
+                        and not (has_problem and windlass.is_set_aside('expire', n.tenant_id, n.job_id::text))
                         and (n.only_unstarted or (select b.attempt from windlass.block_of(n.tenant_id, n.job_id) b) is null)
                       order by n.expires_at limit 10 * greatest(1, most / cardinality(tenants))) n
                join windlass.expiry x on x.tenant_id = t.id and x.job_id = n.job_id and x.only_unstarted = n.only_unstarted
@@ -60,7 +60,7 @@ begin
       perform windlass.expire_these(due.tenant_id, due.jobs, due.are_starts);
       done := due.jobs || due.tenant_id;
     exception when others then
-      perform windlass.raise_server_trouble(sqlstate, sqlerrm);
+      perform windlass.raise_server_problem(sqlstate, sqlerrm);
       waits := 0;
       done := '{}';
       for i in 1 .. cardinality(due.jobs) loop
@@ -71,8 +71,8 @@ begin
           waits := waits + 1;
           perform windlass.note_locked('expire', due.tenant_id, due.jobs[i]::text, locked || sqlerrm);
         when others then
-          perform windlass.raise_server_trouble(sqlstate, sqlerrm);
-          perform windlass.note_trouble('expire', due.tenant_id, due.jobs[i]::text,
+          perform windlass.raise_server_problem(sqlstate, sqlerrm);
+          perform windlass.note_problem('expire', due.tenant_id, due.jobs[i]::text,
             'the job is past its deadline and cannot be failed: ' || sqlerrm);
         end;
         if waits = 3 then
@@ -81,7 +81,7 @@ begin
         end if;
       end loop;
     end;
-    perform windlass.clear_trouble('expire', array_fill(due.tenant_id, array[cardinality(done)]), done, at);
+    perform windlass.clear_problem('expire', array_fill(due.tenant_id, array[cardinality(done)]), done, at);
   end loop;
   has_more := has_more and looked > 0;
 end

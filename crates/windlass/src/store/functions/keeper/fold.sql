@@ -1,6 +1,6 @@
 -- Adds counter differences to the totals. One transaction, so that totals plus remaining differences are exact in every
 -- snapshot. Rows that another transaction has locked are left for the next round. A lane whose differences cannot be
--- added is recorded in `trouble`, and the others are processed.
+-- added is recorded in `problem`, and the others are processed.
 -- Lock: the gate `fold`, or two calls would wait for each other's rows.
 create or replace function windlass.fold_tallies(most integer) returns integer
 language plpgsql security definer
@@ -9,7 +9,7 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
-  has_trouble boolean := exists (select from windlass.trouble t where t.duty = 'fold');
+  has_problem boolean := exists (select from windlass.problem t where t.duty = 'fold');
   places tid[];
   folded integer := 0;
   part record;
@@ -19,22 +19,22 @@ begin
   end if;
   begin
     places := array(select t.ctid from windlass.tally t
-                     where not (has_trouble and windlass.is_set_aside('fold', t.tenant_id, t.lane::text)) limit most
+                     where not (has_problem and windlass.is_set_aside('fold', t.tenant_id, t.lane::text)) limit most
                        for update skip locked);
     folded := windlass.fold_these(places);
-    if has_trouble then -- of lanes that have no differences left
-      delete from windlass.trouble t
+    if has_problem then -- of lanes that have no differences left
+      delete from windlass.problem t
        where t.duty = 'fold' and not exists (select from windlass.tally d where d.tenant_id = t.tenant_id and d.lane::text = t.subject);
     end if;
     return folded;
   exception when others then
-    perform windlass.raise_server_trouble(sqlstate, sqlerrm);
+    perform windlass.raise_server_problem(sqlstate, sqlerrm);
     for part in select t.tenant_id, t.lane, array_agg(t.ctid) as places from windlass.tally t where t.ctid = any (places) group by 1, 2 loop
       begin
         folded := folded + windlass.fold_these(part.places);
       exception when others then
-        perform windlass.raise_server_trouble(sqlstate, sqlerrm);
-        perform windlass.note_trouble('fold', part.tenant_id, part.lane::text, 'the counters of this lane cannot be summed: ' || sqlerrm);
+        perform windlass.raise_server_problem(sqlstate, sqlerrm);
+        perform windlass.note_problem('fold', part.tenant_id, part.lane::text, 'the counters of this lane cannot be summed: ' || sqlerrm);
       end;
     end loop;
     return folded;

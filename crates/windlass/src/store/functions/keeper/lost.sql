@@ -20,7 +20,7 @@ declare
   overdue integer[] := array(select w.id from windlass.job_workers w where w.stopped_at is null
     and w.lease_expires_at <= clock_timestamp());
   holding integer[];
-  has_trouble boolean;
+  has_problem boolean;
   leaked integer[];
 begin
   perform windlass.need_read_committed();
@@ -32,13 +32,13 @@ begin
   if overdue = '{}' then
     return;
   end if;
-  has_trouble := exists (select from windlass.trouble t where t.duty = 'reap');
+  has_problem := exists (select from windlass.problem t where t.duty = 'reap');
   return query
     with lost as materialized (
       select l.tenant_id, l.lane, l.seq, r.job_id, r.at_position,
              row_number() over (partition by l.tenant_id order by l.lane, l.seq) as turn
         from windlass.live l cross join lateral windlass.running_of(l.ids, l.ended) r
-       where l.worker = any (overdue) and not (has_trouble and (windlass.is_set_aside('reap', l.tenant_id, r.job_id::text)
+       where l.worker = any (overdue) and not (has_problem and (windlass.is_set_aside('reap', l.tenant_id, r.job_id::text)
                                                           or windlass.is_set_aside('reap', l.tenant_id, l.tenant_id::text)))),
     turns as materialized (select t.tenant_id, t.lane, t.seq, t.job_id, t.at_position from lost t order by t.turn, t.tenant_id),
     held as materialized (

@@ -1,6 +1,6 @@
 -- One step towards the partition of a day. Returns `there`, `made`, `moved` (made, with rows of the default partition),
 -- `step` (call again in another transaction), `busy` (a lock was not available, now or a moment ago) or `left` (the day's
--- jobs stay in the default partition, and `troubles` has the reason).
+-- jobs stay in the default partition, and `problems` has the reason).
 --
 -- Trap: attaching a partition scans the default partition under an exclusive lock, to prove that none of its rows
 -- belongs to the new one. Ids chosen by callers accumulate there, so above a small size the proof comes first: a
@@ -45,7 +45,7 @@ begin
     return 'busy';
   end if;
   part := windlass.partition_name(parent, low);
-  if exists (select from windlass.trouble t where t.duty = 'partition' and t.subject = part
+  if exists (select from windlass.problem t where t.duty = 'partition' and t.subject = part
                 and t.seen_at between clock_timestamp() - interval '1 hour' and clock_timestamp()) then
     return 'there'; -- it was left a moment ago, and finding out reads the default partition
   end if;
@@ -101,7 +101,7 @@ begin
   if is_checked is not null then
     execute format('alter table windlass.%I drop constraint %I', spare, guard);
   end if;
-  delete from windlass.trouble t where t.duty = 'partition' and t.subject = part;
+  delete from windlass.problem t where t.duty = 'partition' and t.subject = part;
   return case when moved > 0 then 'moved' else 'made' end;
 exception
   when lock_not_available then

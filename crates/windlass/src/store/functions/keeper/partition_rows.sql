@@ -4,7 +4,7 @@
 -- Up to 5000 rows and 16 MB are moved while the tables are locked. More are large: 18 jobs of one tenant can be. They are moved only while
 -- their day has not begun, and without a lock that stops others: a constraint keeps further rows of that day out, their tenant's own
 -- changes of these jobs wait, and only attaching the partition locks the tables. Bounded by the time that a statement of a keeper has
--- (15 s; 32 MB took 2.4 s on a busy machine): 100,000 rows and 64 MB. More than that stays, and `troubles` says so; when the jobs are
+-- (15 s; 32 MB took 2.4 s on a busy machine): 100,000 rows and 64 MB. More than that stays, and `problems` says so; when the jobs are
 -- deleted, or few enough are left, the next round creates the partition. Such ids cannot be refused instead: of random ones, one in 900 is
 -- in a day of the next ten years.
 -- A transaction whose one snapshot (repeatable read) is older than the move does not find these jobs from then on: it looks in the new
@@ -62,7 +62,7 @@ begin
   execute format('select t.tenant_id, count(*) as of_tenant, sum(count(*)) over () as of_all from windlass.%I t
        where %I >= %L and %I < %L group by 1 order by 2 desc, 1 limit 1',
     parent || '_default', windlass.partition_key(parent), low, windlass.partition_key(parent), high) into most;
-  perform windlass.note_trouble('partition', '00000000-0000-0000-0000-000000000000', part,
+  perform windlass.note_problem('partition', '00000000-0000-0000-0000-000000000000', part,
     format('was not created: the default partition has %s rows of that day, too many or too large to be moved, or is itself too large; '
         'most of them (%s) belong to tenant %s, whose callers chose these job ids. Delete those jobs, or leave them there: '
         'everything works, but deleting old jobs is slower',

@@ -14,7 +14,7 @@ as $$
 declare
   parent text;
   day timestamp;
-  answer text;
+  result text;
   most constant integer := case when pg_has_role(session_user, 'windlass_owner', 'MEMBER') then 12 else 2 end;
 begin
   made := 0;
@@ -30,18 +30,18 @@ begin
   perform windlass.guard_types();
   foreach parent in array windlass.partitioned() loop
     for day in select date_trunc('day', now() at time zone 'UTC') + d * interval '1 day' from generate_series(0, days_ahead) d loop
-      answer := windlass.make_partition(parent, day::date);
-      made := made + (answer in ('made', 'moved'))::integer;
+      result := windlass.make_partition(parent, day::date);
+      made := made + (result in ('made', 'moved'))::integer;
       -- A lock for a day that is not near can wait: whoever reads queues behind each try (see was_busy).
-      is_unfinished := answer in ('step', 'moved') or answer = 'busy' and day <= now() at time zone 'UTC' + interval '1 hour';
-      if answer in ('step', 'moved', 'busy') then
+      is_unfinished := result in ('step', 'moved') or result = 'busy' and day <= now() at time zone 'UTC' + interval '1 hour';
+      if result in ('step', 'moved', 'busy') then
         return; -- its lock must not be held during the next step
       end if;
     end loop;
   end loop;
-  answer := windlass.narrow_partitions(windlass.partition_width()); -- if busy, the next round tries again
-  made := made + (answer = 'made')::integer;
-  if answer <> 'none' then
+  result := windlass.narrow_partitions(windlass.partition_width()); -- if busy, the next round tries again
+  made := made + (result = 'made')::integer;
+  if result <> 'none' then
     return;
   end if;
   dropped := windlass.drop_old_partitions();

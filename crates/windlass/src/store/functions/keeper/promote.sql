@@ -1,6 +1,6 @@
 -- Queues deferred jobs that are due, at most `most` of them, each at a new position. Returns how many, whether there
 -- may be more, and the milliseconds until the next one is due (null: none). A row that cannot be moved is recorded in
--- `trouble`, and the others are moved. Tenants take turns (see tenants_in_turn).
+-- `problem`, and the others are moved. Tenants take turns (see tenants_in_turn).
 -- Index: deferred_by_due to find who is due, deferred_of_tenant in its own order.
 -- Lock: deferred rows, skipping locked ones; inside the block that deletes them, because a row that is locked outside a
 -- block and deleted inside it creates a multixact.
@@ -17,7 +17,7 @@ as $$
 #variable_conflict use_column
 declare
   at timestamptz := clock_timestamp();
-  has_trouble boolean := exists (select from windlass.trouble t where t.duty = 'promote');
+  has_problem boolean := exists (select from windlass.problem t where t.duty = 'promote');
   turns uuid[];
   tenants uuid[];
   jobs uuid[];
@@ -34,25 +34,25 @@ begin
       from unnest(turns) t (id) cross join lateral (
         select d.tenant_id, d.job_id from windlass.deferred d
          where d.tenant_id = t.id and d.due_at <= at
-           and not (has_trouble and windlass.is_set_aside('promote', d.tenant_id, d.job_id::text))
+           and not (has_problem and windlass.is_set_aside('promote', d.tenant_id, d.job_id::text))
          order by d.due_at limit greatest(1, most / cardinality(turns)) for update skip locked) d;
     if jobs is not null then
       promoted := windlass.promote_these(tenants, jobs);
     end if;
   exception when others then
-    perform windlass.raise_server_trouble(sqlstate, sqlerrm);
+    perform windlass.raise_server_problem(sqlstate, sqlerrm);
     for i in 1 .. cardinality(jobs) loop
       begin
         promoted := promoted + windlass.promote_these(array[tenants[i]], array[jobs[i]]);
       exception when others then
-        perform windlass.raise_server_trouble(sqlstate, sqlerrm);
-        perform windlass.note_trouble('promote', tenants[i], jobs[i]::text, 'the job cannot be queued: ' || sqlerrm);
+        perform windlass.raise_server_problem(sqlstate, sqlerrm);
+        perform windlass.note_problem('promote', tenants[i], jobs[i]::text, 'the job cannot be queued: ' || sqlerrm);
       end;
     end loop;
   end;
   has_more := has_more and promoted > 0;
-  if has_trouble and jobs is not null then
-    perform windlass.clear_trouble('promote', tenants, jobs, at);
+  if has_problem and jobs is not null then
+    perform windlass.clear_problem('promote', tenants, jobs, at);
   end if;
   select greatest(0, windlass.milliseconds_until(d.due_at, clock_timestamp())) into next_due_ms
     from windlass.deferred d where d.due_at > at order by d.due_at limit 1;

@@ -41,7 +41,7 @@ end
 $$;
 
 -- Deletes jobs that the caller has locked, all together; if that fails, one by one, so that a job that cannot be
--- deleted does not block the others. Such a job is recorded in `trouble`. A legal hold that was just placed and a lock
+-- deleted does not block the others. Such a job is recorded in `problem`. A legal hold that was just placed and a lock
 -- of another transaction keep a job, but are not recorded. After one lock timeout, the other jobs are not tried.
 create or replace function windlass.purge_or_set_aside(tenant uuid, jobs uuid[], out gone integer, out failed uuid[])
 language plpgsql
@@ -55,7 +55,7 @@ begin
   begin
     gone := windlass.purge_unaudited(tenant, jobs, true);
   exception when others then
-    perform windlass.raise_server_trouble(sqlstate, sqlerrm);
+    perform windlass.raise_server_problem(sqlstate, sqlerrm);
     gone := 0;
     if sqlstate = '55P03' then
       failed := jobs;
@@ -66,12 +66,12 @@ begin
         gone := gone + windlass.purge_unaudited(tenant, array[job], true);
       exception when others then
         if sqlstate not in ('WL020', '55P03', '40P01') then
-          perform windlass.note_trouble('prune', tenant, job::text, 'the job cannot be deleted: ' || sqlerrm);
+          perform windlass.note_problem('prune', tenant, job::text, 'the job cannot be deleted: ' || sqlerrm);
         end if;
         failed := failed || job;
       end;
     end loop;
   end;
-  perform windlass.clear_trouble('prune', array_fill(tenant, array[cardinality(jobs)]), jobs, began);
+  perform windlass.clear_problem('prune', array_fill(tenant, array[cardinality(jobs)]), jobs, began);
 end
 $$;

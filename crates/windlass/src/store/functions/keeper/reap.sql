@@ -1,5 +1,5 @@
 -- Applies the decisions of the reaper. A worker that left jobs without deregistering is marked as lost. A job that
--- cannot be settled is recorded in `trouble`, and the others are settled. A job that another transaction has locked is
+-- cannot be settled is recorded in `problem`, and the others are settled. A job that another transaction has locked is
 -- left for the next round. Waits only briefly for other locks of open transactions: such a job is tried again after two
 -- seconds, and after three of them all jobs of the tenant.
 -- Lock: the workers' rows; each is checked again, so a heartbeat either came first (its jobs are kept) or comes later
@@ -50,7 +50,7 @@ begin
     settled := array(select h.ord from unnest(held.ords) with ordinality h (ord, i) where h.i <> all (coalesce(ended.missed, '{}')));
     overruled := array(select held.ords[o] from unnest(ended.overruled) o);
   exception when others then
-    perform windlass.raise_server_trouble(sqlstate, sqlerrm);
+    perform windlass.raise_server_problem(sqlstate, sqlerrm);
     for i in 1 .. coalesce(cardinality(held.ords), 0) loop
       continue when cardinality(array_positions(waited, held.tenants[i])) >= 3;
       begin
@@ -62,14 +62,14 @@ begin
         waited := waited || held.tenants[i];
         noted := noted || windlass.note_waiting('reap', held.tenants[i], jobs[held.ords[i]], waited, sqlerrm);
       when others then
-        perform windlass.raise_server_trouble(sqlstate, sqlerrm);
-        perform windlass.note_trouble('reap', held.tenants[i], jobs[held.ords[i]]::text, 'the job cannot be recovered: ' || sqlerrm);
+        perform windlass.raise_server_problem(sqlstate, sqlerrm);
+        perform windlass.note_problem('reap', held.tenants[i], jobs[held.ords[i]]::text, 'the job cannot be recovered: ' || sqlerrm);
       end;
     end loop;
   end;
   settled := nullif(settled, '{}');
   overruled := nullif(overruled, '{}');
-  perform windlass.clear_trouble('reap', array_agg(i.tenant), array_agg(s.subject), at)
+  perform windlass.clear_problem('reap', array_agg(i.tenant), array_agg(s.subject), at)
      from unnest(tenants, jobs) i (tenant, job) cross join lateral unnest(array[i.job, i.tenant]) s (subject)
     where s.subject <> all (noted);
   update windlass.job_workers w set ended = 'lost' where w.id = any (overdue) and w.ended is null;

@@ -59,7 +59,7 @@ begin
           has_moved_rows := has_moved_rows or round.moved > 0;
         end if;
       exception when others then
-        perform windlass.raise_server_trouble(sqlstate, sqlerrm);
+        perform windlass.raise_server_problem(sqlstate, sqlerrm);
         notes[i] := left(format('%s: %s', sqlstate, sqlerrm), 500);
         more[i] := false;
       end;

@@ -18,9 +18,9 @@ begin
     decided := decided + windlass.unblock_recent(20, 10);
   end if;
   decided := decided + windlass.unblock_rest(most) + windlass.unblock_old(least(most, 100));
-  if exists (select from windlass.trouble t where t.duty = 'unblock') then
+  if exists (select from windlass.problem t where t.duty = 'unblock') then
     -- Of jobs that are no longer blocked, and of jobs that no job waits for any more.
-    delete from windlass.trouble t
+    delete from windlass.problem t
      where t.duty = 'unblock'
        and not exists (select from windlass.blocked b where b.tenant_id = t.tenant_id and b.job_id::text = t.subject)
        and not exists (select from windlass.unblock_due u where u.tenant_id = t.tenant_id and u.needs_job_id::text = t.subject);
@@ -60,9 +60,9 @@ begin
       -- An open transaction holds a lock that is needed; try again later.
       insert into windlass.unblock_due (tenant_id, needs_job_id) values (due.tenant_id, due.needs_job_id) on conflict do nothing;
     when others then
-      perform windlass.raise_server_trouble(sqlstate, sqlerrm);
+      perform windlass.raise_server_problem(sqlstate, sqlerrm);
       insert into windlass.unblock_due (tenant_id, needs_job_id) values (due.tenant_id, due.needs_job_id) on conflict do nothing;
-      perform windlass.note_trouble('unblock', due.tenant_id, due.needs_job_id::text,
+      perform windlass.note_problem('unblock', due.tenant_id, due.needs_job_id::text,
         'the jobs that depend on it cannot be unblocked: ' || sqlerrm);
     end;
     exit when decided >= most;
@@ -80,7 +80,7 @@ as $$
 begin
   return windlass.unblock(tenant, needs, jobs);
 exception when others then
-  perform windlass.raise_server_trouble(sqlstate, sqlerrm);
+  perform windlass.raise_server_problem(sqlstate, sqlerrm);
   begin
     insert into windlass.unblock_due (tenant_id, needs_job_id) select tenant, n from unnest(needs) n order by n on conflict do nothing;
   exception when lock_not_available then

@@ -34,8 +34,8 @@ begin
     exception when lock_not_available or deadlock_detected then
       null; -- tried again by the next sweep
     when others then
-      perform windlass.raise_server_trouble(sqlstate, sqlerrm);
-      perform windlass.note_trouble('unblock', free.tenant_id, free.jobs[1]::text,
+      perform windlass.raise_server_problem(sqlstate, sqlerrm);
+      perform windlass.note_problem('unblock', free.tenant_id, free.jobs[1]::text,
         'jobs without dependencies cannot be unblocked: ' || sqlerrm);
     end;
   end loop;

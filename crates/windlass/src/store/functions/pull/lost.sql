@@ -18,7 +18,7 @@ as $$
 #variable_conflict use_column
 declare
   at timestamptz := clock_timestamp();
-  has_trouble boolean := exists (select from windlass.trouble t where t.duty = 'reap');
+  has_problem boolean := exists (select from windlass.problem t where t.duty = 'reap');
 begin
   delete from windlass.pull_lease r
    where r.expires_at <= at
@@ -27,7 +27,7 @@ begin
   return query
     with lost as materialized (
       select r.*, row_number() over (partition by r.tenant_id order by r.expires_at) as turn from windlass.pull_lease r
-       where r.expires_at <= at and not (has_trouble and (windlass.is_set_aside('reap', r.tenant_id, r.job_id::text)
+       where r.expires_at <= at and not (has_problem and (windlass.is_set_aside('reap', r.tenant_id, r.job_id::text)
                                                           or windlass.is_set_aside('reap', r.tenant_id, r.tenant_id::text)))),
     overdue as materialized (
       select r.* from lost r

@@ -50,8 +50,8 @@ begin
       waited := waited || tenants[due.ord];
       noted := noted || windlass.note_waiting('reap', tenants[due.ord], jobs[due.ord], waited, sqlerrm);
     when others then
-      perform windlass.raise_server_trouble(sqlstate, sqlerrm);
-      perform windlass.note_trouble('reap', tenants[due.ord], jobs[due.ord]::text, 'the job cannot be recovered: ' || sqlerrm);
+      perform windlass.raise_server_problem(sqlstate, sqlerrm);
+      perform windlass.note_problem('reap', tenants[due.ord], jobs[due.ord]::text, 'the job cannot be recovered: ' || sqlerrm);
       done := 'lost';
     end;
     if done <> 'lost' then
@@ -62,7 +62,7 @@ begin
       overruled := overruled || due.ord;
     end if;
   end loop;
-  perform windlass.clear_trouble('reap', array_agg(i.tenant), array_agg(s.subject), at)
+  perform windlass.clear_problem('reap', array_agg(i.tenant), array_agg(s.subject), at)
      from unnest(tenants, jobs) i (tenant, job) cross join lateral unnest(array[i.job, i.tenant]) s (subject)
     where s.subject <> all (noted);
   update windlass.job_workers w set ended = 'lost' where w.id = any (left_behind);

@@ -39,7 +39,7 @@ begin
         perform windlass.note_locked('prune', tenant, tenant::text,
           'another transaction holds a lock that a clean-up job needs: ' || sqlerrm);
       when others then
-        perform windlass.raise_server_trouble(sqlstate, sqlerrm);
+        perform windlass.raise_server_problem(sqlstate, sqlerrm);
         cleanup := nil;
         raise warning 'the artifact of job % cannot be deleted yet: %', item.job_id, sqlerrm;
       end;
@@ -49,7 +49,7 @@ begin
     waiting := waiting || item.job_id;
   end loop;
   if waiting <> '{}' and not is_locked then
-    perform windlass.clear_trouble('prune', array[tenant], array[tenant], began);
+    perform windlass.clear_problem('prune', array[tenant], array[tenant], began);
   end if;
   return waiting;
 end

@@ -66,7 +66,7 @@ as $$
                      || coalesce(': ' || case when windlass.current_tenant() is null then r.problem end, '') as what
               from windlass.retiring r
             union all
-            (select t.subject::uuid, ': ' || t.reason from windlass.trouble t
+            (select t.subject::uuid, ': ' || t.reason from windlass.problem t
               where t.duty = 'retire' and t.subject ~ '^[0-9a-f-]{36}$' and windlass.current_tenant() is null
               order by t.subject limit 5)) p),
   extent as materialized (select count(*) >= 10000 as is_partial from old)

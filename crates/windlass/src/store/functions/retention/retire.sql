@@ -65,7 +65,7 @@ begin
       when 'swapped' then
         perform windlass.drop_tables(now_at.old);
         perform windlass.retire_end();
-        delete from windlass.trouble t where t.duty = 'retire' and t.subject = now_at.low::text;
+        delete from windlass.problem t where t.duty = 'retire' and t.subject = now_at.low::text;
         step := 'dropped';
       when 'canceled' then
         perform windlass.retire_undo(now_at);
@@ -81,13 +81,13 @@ begin
       wait_ms := case when now_at.tries < 30 then 1000 else 60000 end;
       if now_at.step is null then
         perform windlass.note_failure(now_at.low, now_at.high);
-        perform windlass.note_trouble('retire', '00000000-0000-0000-0000-000000000000', now_at.low::text,
+        perform windlass.note_problem('retire', '00000000-0000-0000-0000-000000000000', now_at.low::text,
           'was not replaced, because a transaction uses it; its jobs are deleted one by one until the next attempt');
       end if;
       update windlass.retiring r set tries = r.tries + 1, problem = 'waits for transactions that use its tables';
     when others then
       reason := sqlerrm;
-      perform windlass.raise_server_trouble(sqlstate, reason);
+      perform windlass.raise_server_problem(sqlstate, reason);
       step := 'failed';
       gone := 0;
       wait_ms := 60000;
@@ -96,7 +96,7 @@ begin
       end if;
       update windlass.retiring r set tries = r.tries + 1, problem = reason,
         step = case when r.step in ('begun', 'copied') then 'canceled' else r.step end;
-      perform windlass.note_trouble('retire', '00000000-0000-0000-0000-000000000000', now_at.low::text,
+      perform windlass.note_problem('retire', '00000000-0000-0000-0000-000000000000', now_at.low::text,
         'a partition was not replaced: ' || reason);
   end;
 end
@@ -146,7 +146,7 @@ begin
   end loop;
   insert into windlass.retiring (low, high, old, new, rules, done_to, home)
     values (of_low, of_high, olds, news, windlass.rules_digest(), windlass.first_key(), windlass.home());
-  delete from windlass.trouble t where t.duty = 'retire' and t.subject = of_low::text;
+  delete from windlass.problem t where t.duty = 'retire' and t.subject = of_low::text;
   insert into windlass.retiring_tenant (tenant_id, digest) select d.tenant_id, d.digest from windlass.tenant_digests() d;
 end
 $$;

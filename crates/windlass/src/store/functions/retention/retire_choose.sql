@@ -35,7 +35,7 @@ begin
       high := range.high;
       return;
     elsif is_wanted then
-      perform windlass.note_trouble('retire', '00000000-0000-0000-0000-000000000000', range.low::text, obstacle);
+      perform windlass.note_problem('retire', '00000000-0000-0000-0000-000000000000', range.low::text, obstacle);
     end if;
     exit when clock_timestamp() - began > interval '1 s';
   end loop;
@@ -142,7 +142,7 @@ begin
      from windlass.past_ranges((select min(k.keep) from windlass.retention_rules() k)) r
      left join windlass.partition_look l on l.low = r.low and l.high = r.high
     where l.is_pruned is not true;
-  perform windlass.note_trouble('retire', '00000000-0000-0000-0000-000000000000', now_at.low::text,
+  perform windlass.note_problem('retire', '00000000-0000-0000-0000-000000000000', now_at.low::text,
     format('its replacement began %s minutes ago and %s; meanwhile jobs are deleted one by one',
       (extract(epoch from clock_timestamp() - now_at.began_at) / 60)::integer, coalesce(now_at.problem, 'has not ended')));
 end

@@ -171,7 +171,7 @@ begin
   delete from windlass.prune_again a where a.tenant_id = tenant;
   delete from windlass.keeper_mark m where m.duty like 'prune % ' || tenant;
   update windlass.leftover_mark m set at_tenant = '00000000-0000-0000-0000-000000000000', at_key = '' where m.at_tenant = tenant;
-  delete from windlass.trouble t where t.tenant_id = tenant;
+  delete from windlass.problem t where t.tenant_id = tenant;
   delete from windlass.password_resets p where p.by_tenant = tenant;
   update windlass.sessions s set chosen_tenant = null where s.chosen_tenant = tenant;
   delete from windlass.members m where m.tenant_id = tenant;

@@ -18,7 +18,7 @@ as $$
 #variable_conflict use_column
 declare
   late timestamptz := clock_timestamp() - make_interval(secs => late_ms / 1000.0);
-  has_trouble boolean := exists (select from windlass.trouble x where x.duty = 'schedule');
+  has_problem boolean := exists (select from windlass.problem x where x.duty = 'schedule');
   is_full boolean;
   turns uuid[];
   share integer;
@@ -39,7 +39,7 @@ begin
           from (select t.id, t.next_due_at, octet_length(t.payload_template::text) as bytes
                   from windlass.job_triggers t
                  where t.tenant_id = u.id and t.next_due_at <= late
-                   and not (has_trouble and (windlass.is_set_aside('schedule', t.tenant_id, t.id::text)
+                   and not (has_problem and (windlass.is_set_aside('schedule', t.tenant_id, t.id::text)
                                              or windlass.is_set_aside('schedule', t.tenant_id, t.tenant_id::text)))
                  order by t.next_due_at limit greatest(1, most / cardinality(turns))) s
         window line as (order by s.next_due_at, s.id)) s
@@ -58,7 +58,7 @@ as $$
   select greatest(0, windlass.milliseconds_until(t.next_due_at, clock_timestamp()) + 1)
     from windlass.job_triggers t
    where t.next_due_at is not null
-     and not (exists (select from windlass.trouble x where x.duty = 'schedule')
+     and not (exists (select from windlass.problem x where x.duty = 'schedule')
           and (windlass.is_set_aside('schedule', t.tenant_id, t.id::text)
             or windlass.is_set_aside('schedule', t.tenant_id, t.tenant_id::text)))
    order by t.next_due_at limit 1

@@ -106,7 +106,7 @@ begin
      where t.tenant_id = n.tenant and t.id = n.id and t.generation = n.generation and t.next_due_at = n.due and n.ord = any (locked)
     returning n.ord)
   select coalesce(array_agg(m.ord), '{}') into won from moved m;
-  perform windlass.clear_trouble('schedule', array_agg(tenants[o.ord]), array_agg(s.subject), clock_timestamp())
+  perform windlass.clear_problem('schedule', array_agg(tenants[o.ord]), array_agg(s.subject), clock_timestamp())
      from unnest(won) o (ord) cross join lateral unnest(array[triggers[o.ord], tenants[o.ord]]) s (subject);
 
   with decided as (

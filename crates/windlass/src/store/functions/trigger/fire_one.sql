@@ -39,7 +39,7 @@ begin
             reason := 'overlap';
           elsif policy = 'queue_one' then
             waits_for := waits_for || held.job_id;
-          elsif windlass.cancel_answer(windlass.cancel_unaudited(tenant, held.job_id)) = 'requested' then
+          elsif windlass.cancel_result(windlass.cancel_unaudited(tenant, held.job_id)) = 'requested' then
             waits_for := waits_for || held.job_id;
           end if;
         end loop;

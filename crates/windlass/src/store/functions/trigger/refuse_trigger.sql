@@ -1,6 +1,6 @@
 -- Refuses (WL007) fields of a trigger that a keeper could not use, with the field's name. Rust validates more
 -- (trigger/check.rs): the cron expression, the template and the conditions. Problems that only a keeper can detect are
--- recorded in `trouble`.
+-- recorded in `problem`.
 create or replace function windlass.refuse_trigger(fields jsonb, next_due timestamptz) returns void
 language plpgsql stable
 set search_path = pg_catalog, windlass, pg_temp

@@ -109,7 +109,7 @@ async fn a_replacement_that_fails_is_undone_and_reported() {
     assert_eq!(step(&hand.client).await, "undone");
     assert_eq!(statuses(&hand, &[id, stays]).await, ["succeeded", "failed"]);
     let reported =
-        "select count(*) from windlass.troubles() where duty = 'retire' and reason like '%spoilt%'";
+        "select count(*) from windlass.problems() where duty = 'retire' and reason like '%spoilt%'";
     assert_eq!(count(&hand.client, reported).await, 1);
     assert_is_over(&hand.client).await;
 }

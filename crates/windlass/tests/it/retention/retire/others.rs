@@ -93,7 +93,7 @@ async fn a_view_on_a_partition_does_not_stop_its_replacement() {
     assert_eq!(count(client, "select count(*) from windlass.retiring").await, 0);
     assert_eq!(count(client, "select count(*) from public.peek").await, 0, "its rows are gone");
     let reported = format!(
-        "select count(*) from windlass.troubles() where duty = 'retire' and subject = '{old}' and reason like '%peek%'"
+        "select count(*) from windlass.problems() where duty = 'retire' and subject = '{old}' and reason like '%peek%'"
     );
     assert_eq!(count(client, &reported).await, 1);
     assert_eq!(status(client, enqueue_old(&hand, "").await).await, "queued");
@@ -134,5 +134,5 @@ async fn a_view_on_the_new_tables_does_not_stop_a_replacement() {
     })
     .await;
     assert_is_over(client).await;
-    assert_eq!(count(client, "select count(*) from windlass.troubles()").await, 0);
+    assert_eq!(count(client, "select count(*) from windlass.problems()").await, 0);
 }

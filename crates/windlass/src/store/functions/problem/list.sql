@@ -2,12 +2,12 @@
 -- cannot be used. The second kind is derived from the rows, so it disappears as soon as it is fixed. A recorded problem
 -- counts for a day after it was last seen, and one of a trigger until that is changed. At most a thousand pending
 -- events with a problem, as of recorded problems. Of the current tenant, or of all tenants.
-create or replace function windlass.troubles()
+create or replace function windlass.problems()
 returns table (duty text, tenant_id uuid, subject text, reason text, since timestamptz, times integer)
 language sql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
-  select t.duty, t.tenant_id, t.subject, t.reason, t.since, t.times from windlass.trouble t
+  select t.duty, t.tenant_id, t.subject, t.reason, t.since, t.times from windlass.problem t
    where (windlass.current_tenant() is null or t.tenant_id = windlass.current_tenant())
      and t.seen_at > clock_timestamp() - interval '24 hours'
      and (t.duty <> 'dispatch' or exists (select from windlass.job_triggers g

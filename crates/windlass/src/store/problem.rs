@@ -6,13 +6,13 @@ use uuid::Uuid;
 
 use super::database::{Database, Session, Statement};
 use crate::error::Result;
-use crate::model::record::Trouble;
+use crate::model::record::Problem;
 use crate::text;
 
 pub(crate) const STATEMENTS: &[&Statement] = &[&NOTE, &NOTE_LOCKED, &LIST];
 
 static NOTE: Statement = Statement {
-    text: "select windlass.note_trouble($1, $2, $3, $4)",
+    text: "select windlass.note_problem($1, $2, $3, $4)",
     types: &[Type::TEXT, Type::UUID, Type::TEXT, Type::TEXT],
 };
 
@@ -41,15 +41,15 @@ pub(crate) async fn note_locked(
 }
 
 pub(crate) static LIST: Statement =
-    Statement { text: "select duty, tenant_id, subject, reason, since from windlass.troubles()", types: &[] };
+    Statement { text: "select duty, tenant_id, subject, reason, since from windlass.problems()", types: &[] };
 
 /// Of the current tenant, or of all tenants.
-pub(crate) async fn list(session: &Session) -> Result<Vec<Trouble>> {
+pub(crate) async fn list(session: &Session) -> Result<Vec<Problem>> {
     Ok(session.query(&LIST, &[]).await?.iter().map(read).collect())
 }
 
-pub(crate) fn read(row: &tokio_postgres::Row) -> Trouble {
-    Trouble {
+pub(crate) fn read(row: &tokio_postgres::Row) -> Problem {
+    Problem {
         duty: row.get(0),
         tenant_id: Some(row.get(1)).filter(|tenant: &Uuid| !tenant.is_nil()),
         subject: row.get(2),

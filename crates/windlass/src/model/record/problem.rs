@@ -8,15 +8,15 @@ use uuid::Uuid;
 ///
 /// ```no_run
 /// # async fn example(reading: &windlass::admin::Reading) -> windlass::Result<()> {
-/// for trouble in reading.troubles().await? {
-///     println!("{} set {} aside: {}", trouble.duty, trouble.subject, trouble.reason);
+/// for problem in reading.problems().await? {
+///     println!("{} set {} aside: {}", problem.duty, problem.subject, problem.reason);
 /// }
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Trouble {
+pub struct Problem {
     /// The duty that failed, or `definition` for a stored definition that cannot be used.
     pub duty: String,
     /// None for the installation.
