@@ -1,6 +1,7 @@
 //! The rules, one subject per file.
 
 mod codes;
+mod constants;
 mod directions;
 mod examples;
 mod finished;
@@ -31,6 +32,7 @@ pub(crate) fn all() -> Vec<&'static Rule> {
         directions::RULES,
         names::RULES,
         codes::RULES,
+        constants::RULES,
         examples::RULES,
         migrations::RULES,
         statements::RULES,

@@ -28,12 +28,25 @@ impl Queue {
     /// Verifies every chain of the audit trail and returns the faults, none if it is intact. Each head of the
     /// checkpoint must still be in its chain.
     pub async fn verify_audit(&self, checkpoint: &[AuditHead]) -> Result<Vec<AuditFault>> {
-        verify(&self.database().session().await?, checkpoint).await
+        let session = self.whole_trail().await?;
+        let faults = verify(&session, checkpoint).await?;
+        session.commit().await?;
+        Ok(faults)
     }
 
     /// The last entry of every chain.
     pub async fn audit_heads(&self) -> Result<Vec<AuditHead>> {
-        store::audit::heads(&self.database().session().await?, None).await
+        let session = self.whole_trail().await?;
+        let heads = store::audit::heads(&session, None).await?;
+        session.commit().await?;
+        Ok(heads)
+    }
+
+    /// A transaction without a current tenant. The login or the URL may set one by default, and only its chain would be verified.
+    async fn whole_trail(&self) -> Result<store::database::Session> {
+        let mut session = self.database().session().await?;
+        session.begin_with("begin; set local windlass.tenant_id = ''").await?;
+        Ok(session)
     }
 
     /// Adds the entries that were committed since the last call to their chains; returns how many. A duty of the

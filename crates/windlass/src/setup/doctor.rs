@@ -20,7 +20,10 @@ const ECHO_WITHIN: Duration = Duration::from_secs(3);
 
 /// The default search path of a database may contain names that precede those of Postgres; an operator must not call
 /// them.
-const PLAIN_NAMES: &str = "set search_path = pg_catalog, pg_temp; set quote_all_identifiers = off";
+const PLAIN_NAMES: &str = "set search_path = pg_catalog, pg_temp; set quote_all_identifiers = off;
+    set standard_conforming_strings = on";
+/// Another session may hold a lock on any table for as long as its transaction is open, which is a finding.
+const BOUNDED: &str = "set lock_timeout = '5s'; set statement_timeout = '60s'";
 
 /// Examines the database of the settings, over its direct URL.
 ///
@@ -42,6 +45,7 @@ async fn look(settings: &Settings) -> Result<Vec<Finding>> {
     let connection = connect::open(&settings.direct).await?;
     let client = &connection.client;
     client.batch_execute(PLAIN_NAMES).await?;
+    client.batch_execute(BOUNDED).await?;
     let asked = Timestamp::now().as_millisecond();
     let server = ask::server(client).await?;
     let answered = Timestamp::now().as_millisecond();
@@ -58,21 +62,31 @@ async fn look(settings: &Settings) -> Result<Vec<Finding>> {
         ..DatabaseFacts::default()
     };
     if has_schema {
-        facts.expected = migrate::expected();
-        facts.installed = ask::migrations(client).await?;
-        facts.differences = differences(schema::CATALOG, &install::catalog(client).await?);
-        facts.damage = ask::damage(client).await?;
-        facts.dependents = ask::dependents(client).await?;
-        facts.stops_backup = ask::backup(client).await?;
-        facts.tables = ask::tables(client).await?;
-        // The schema of another release may lack what these read; that it is of another release is a separate finding.
-        if facts.is_our_schema() {
-            let asked = ask_about_jobs(client, &mut facts).await;
-            // Without its owners and privileges a schema cannot be read, which is a finding too.
-            asked.or_else(|error| if facts.differences.is_empty() { Err(error) } else { Ok(()) })?;
+        match ask_about_schema(client, &mut facts).await {
+            Err(error) if error.is_lock_timeout() => {
+                facts.locked_by = Some(migrate::blocker(client).await?);
+            }
+            asked => asked?,
         }
     }
     Ok(judge(&facts))
+}
+
+async fn ask_about_schema(client: &Client, facts: &mut DatabaseFacts) -> Result<()> {
+    facts.expected = migrate::expected();
+    facts.installed = ask::migrations(client).await?;
+    facts.differences = differences(schema::CATALOG, &install::catalog(client).await?);
+    facts.damage = ask::damage(client).await?;
+    facts.dependents = ask::dependents(client).await?;
+    facts.stops_backup = ask::backup(client).await?;
+    facts.tables = ask::tables(client).await?;
+    // The schema of another release may lack what these read; that it is of another release is a separate finding.
+    if facts.is_our_schema() {
+        let asked = ask_about_jobs(client, facts).await;
+        // Without its owners and privileges a schema cannot be read, which is a finding too.
+        asked.or_else(|error| if facts.differences.is_empty() { Err(error) } else { Ok(()) })?;
+    }
+    Ok(())
 }
 
 async fn ask_about_jobs(client: &Client, facts: &mut DatabaseFacts) -> Result<()> {

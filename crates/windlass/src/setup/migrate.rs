@@ -14,24 +14,16 @@
 //! (`store/functions/revision.txt`) decides which build is newer. No step waits long for a lock on a table, because all
 //! users of the table would wait behind it: after two seconds it is canceled and retried.
 //!
-//! One process migrates at a time. It holds a lock on `windlass.migrating` in a second session, because there are
-//! several migration transactions, and some migrations run outside of one (`-- no-transaction`). The lock is SHARE
-//! UPDATE EXCLUSIVE: a role that can only read cannot hold a conflicting lock, whereas every login can acquire an
-//! advisory lock. Nothing else uses that table: a login without a privilege can queue for a lock on any table (CREATE RULE
-//! locks before it checks), and if the first session used the same table, it would wait for that login, and the login for
-//! the second session. The lock is polled, because CREATE INDEX CONCURRENTLY may wait for a session that waits for a lock. The
-//! very first step creates that table, so it runs before the lock, in one transaction: if two processes create the same
-//! schema, one fails, and checks again.
+//! One process migrates at a time: see `lock.rs`.
 //!
 //! No statement waits for a lock without an end: another session may hold it for as long as its transaction is open.
 
 mod dependents;
+mod lock;
 mod pending;
 mod print;
 mod replaced;
 mod roles;
-
-use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
 use tokio_postgres::Client;
@@ -45,6 +37,7 @@ use crate::store::database::Settings;
 use crate::store::{install, schema};
 use crate::text;
 
+pub(super) use lock::blocker;
 pub use pending::{PendingSetup, pending};
 pub use print::{print_sql, print_sql_from};
 pub use roles::print_roles_sql;
@@ -54,16 +47,10 @@ pub use roles::print_roles_sql;
 const SESSION: &str =
     "set search_path = pg_catalog, pg_temp; set default_transaction_isolation = 'read committed';
     set default_transaction_deferrable = off; set statement_timeout = 0; set lock_timeout = '10s';
-    set quote_all_identifiers = off;
+    set quote_all_identifiers = off; set standard_conforming_strings = on;
     select set_config('citus.enable_ddl_propagation', 'off', false) from pg_extension e where e.extname = 'citus'";
-/// The session is idle while another one works, and must not be terminated for that.
-const LOCK: &str = "begin isolation level read committed; set local idle_in_transaction_session_timeout = 0;
-    lock table windlass.migrating in share update exclusive mode nowait";
-/// The migration that creates it runs under the lock.
-const LOCKED_TABLE: &str = "create table if not exists windlass.migrating ()";
 const ALREADY_THERE: [SqlState; 3] =
     [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_SCHEMA, SqlState::DUPLICATE_TABLE];
-const LOCK_PATIENCE: Duration = Duration::from_secs(120);
 /// How often a step is retried if it could not acquire its locks, each time for two seconds.
 const TABLE_TRIES: u32 = 5;
 /// The search path is fixed, because names in functions and policies are resolved when these are created.
@@ -106,7 +93,7 @@ pub struct Migrated {
 pub async fn migrate(settings: &Settings) -> Result<Migrated> {
     let connection = open(settings).await?;
     match run(&connection.client, settings).await {
-        Err(Error::Database(error)) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+        Err(error) if error.is_lock_timeout() => {
             Err(Error::MigrationBlocked { by: blocker(&connection.client).await? })
         }
         other => other.map_err(|error| error.needing("windlass_migrator")),
@@ -129,7 +116,7 @@ async fn run(client: &Client, settings: &Settings) -> Result<Migrated> {
     let before = drift(client).await?;
     take_over(client, &before).await?;
     let holder = open(settings).await?;
-    lock(&holder.client).await?;
+    lock::hold(&holder.client).await?;
     let result = migrate_locked(client, &before).await;
     // Ended explicitly, because closing a connection does not wait for the server to notice.
     let unlocked = holder.client.batch_execute("rollback").await;
@@ -171,33 +158,6 @@ async fn begin(client: &Client) -> Result<bool> {
             }
             Err(error) => return Err(error.into()),
         }
-    }
-}
-
-async fn lock(client: &Client) -> Result<()> {
-    let started = Instant::now();
-    client.batch_execute(AS_OWNER).await?;
-    loop {
-        match client.batch_execute(LOCK).await {
-            Ok(()) => return Ok(()),
-            Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
-                client.batch_execute("rollback").await?;
-            }
-            Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => {
-                client.batch_execute("rollback").await?;
-                match client.batch_execute(LOCKED_TABLE).await {
-                    // Another process has just created it.
-                    Err(error) if error.code().is_some_and(|code| ALREADY_THERE.contains(code)) => {}
-                    created => created?,
-                }
-                continue;
-            }
-            Err(error) => return Err(error.into()),
-        }
-        if started.elapsed() > LOCK_PATIENCE {
-            return Err(Error::MigrationLock { seconds: LOCK_PATIENCE.as_secs() });
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
@@ -328,19 +288,6 @@ async fn step(client: &Client, sql: &str) -> Result<()> {
         }
     }
     Err(Error::MigrationBlocked { by: blocker(client).await? })
-}
-
-/// The session that has held a lock on one of our tables for the longest time. The login may see more of it than the owner role.
-async fn blocker(client: &Client) -> Result<String> {
-    client.batch_execute("reset role").await?;
-    let query = "select format('process %s of %s (%s), in a transaction since %s: %s', a.pid, a.usename,
-            coalesce(nullif(a.application_name, ''), 'unnamed'), a.xact_start, left(a.query, 200))
-        from pg_catalog.pg_locks l
-        join pg_catalog.pg_class c on c.oid = l.relation and c.relnamespace = 'windlass'::regnamespace
-        join pg_catalog.pg_stat_activity a on a.pid = l.pid and a.datname = current_database()
-       where l.granted and l.pid <> pg_backend_pid() order by a.xact_start limit 1";
-    let row = client.query_opt(query, &[]).await?;
-    Ok(row.map_or_else(|| "a process that has since ended".to_owned(), |row| row.get(0)))
 }
 
 /// The revision of the functions of this build, which increases with every change. Its column is called `release`.

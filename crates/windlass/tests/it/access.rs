@@ -1,6 +1,7 @@
 //! Who may do what, tested with the roles that deployments log in as: none of them owns anything here.
 
 mod arguments;
+mod borrowed;
 mod bounds;
 mod callers;
 mod calls;

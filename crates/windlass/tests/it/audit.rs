@@ -2,8 +2,9 @@
 
 use tokio_postgres::Client;
 use uuid::Uuid;
+use windlass::Queue;
 use windlass::keeper::Duty;
-use windlass_testing::{TestQueue, eventually};
+use windlass_testing::{TestQueue, eventually, settings};
 
 use crate::support::{count, keeper};
 
@@ -50,6 +51,25 @@ async fn with_a_current_tenant_only_its_chain_is_verified() {
     assert_eq!(all, both);
     client.execute("select set_config('windlass.tenant_id', $1, false)", &[&a.to_string()]).await.unwrap();
     assert_eq!(client.query_one(faulty, &[]).await.unwrap().get::<_, Vec<Uuid>>(0), [a]);
+}
+
+/// A login or a URL can have a current tenant by default. The command `windlass audit verify` calls these.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_whole_trail_is_verified_whatever_tenant_the_login_has_by_default() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let (a, b) = (queue.tenant("a").await, queue.tenant("b").await);
+    write(&client, a).await;
+    write(&client, b).await;
+    seal(&queue, &client, 2).await;
+    behind(&client, "update windlass.audit set actor = 'forged' where actor = 'a'").await;
+    let separator = if queue.url().contains('?') { '&' } else { '?' };
+    let of_one = format!("{}{separator}options=-c%20windlass.tenant_id%3D{a}", queue.url());
+    let of_one = Queue::connect(settings(&of_one)).await.unwrap();
+    let faults = of_one.verify_audit(&[]).await.unwrap();
+    assert!([a, b].iter().all(|tenant| faults.iter().any(|fault| fault.tenant_id == *tenant)), "{faults:?}");
+    let heads = of_one.audit_heads().await.unwrap();
+    assert!([a, b].iter().all(|tenant| heads.iter().any(|head| head.tenant_id == *tenant)), "{heads:?}");
 }
 
 /// A sealer that started again at the first position would fail in every round, for every tenant.

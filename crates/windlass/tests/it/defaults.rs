@@ -33,6 +33,7 @@ async fn the_core_works_with_another_time_zone_and_value_formats() {
         ("intervalstyle", "sql_standard"),
         ("bytea_output", "escape"),
         ("extra_float_digits", "-5"),
+        ("standard_conforming_strings", "off"),
     ])
     .await;
 }

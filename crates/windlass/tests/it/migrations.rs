@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use windlass::setup::{Migrated, NEWEST_SCHEMA, OLDEST_SCHEMA};
 use windlass::{Error, Queue, migrate};
-use windlass_testing::{Login, TestDatabase, TestQueue, settings};
+use windlass_testing::{Login, TestDatabase, TestQueue, settings, until_waits_or_ends};
 
 use crate::access::refusal;
 use crate::support::count;
@@ -217,6 +217,44 @@ async fn statements_of_a_login_without_privileges_do_not_stop_a_migration() {
     }
     is_over.cancel();
     others.join_all().await;
+    login.drop().await;
+}
+
+/// With a table of its own, such a login even gets the lock, because Postgres reads the action of the rule under it. Neither the migration
+/// nor the doctor waits without an end, and both name the session.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_of_a_login_without_privileges_ends_a_migration_and_the_doctor_with_its_name() {
+    let queue = TestQueue::create().await;
+    let login = Login::create(&queue, "windlass_puller").await;
+    let admin = queue.client().await;
+    admin.batch_execute(&format!("create schema held authorization {}", login.name)).await.unwrap();
+    let holder = login.client().await;
+    holder.batch_execute("create table held.own ()").await.unwrap();
+    holder.batch_execute("begin; lock table held.own").await.unwrap();
+    admin.batch_execute("update windlass.installed_functions set checksum = 'another'").await.unwrap();
+    for table in ["migrating", "migration"] {
+        let locker = login.client().await;
+        let pid: i32 = locker.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0);
+        let rule = format!("create rule r as on insert to windlass.{table} do also delete from held.own");
+        let locking = tokio::spawn(async move { locker.batch_execute(&rule).await });
+        until_waits_or_ends(&admin, &locking).await;
+        if locking.is_finished() {
+            panic!("the rule does not wait for the table of its action: {:?}", locking.await.unwrap());
+        }
+        let refused = migrate(&settings(queue.url())).await.unwrap_err();
+        let named = format!("process {pid} of {}", login.name);
+        assert!(matches!(&refused, Error::MigrationBlocked { by } if by.starts_with(&named)), "{refused}");
+        if table == "migration" {
+            let findings = windlass::setup::examine(&settings(queue.url())).await.unwrap();
+            let locks = findings.iter().find(|one| one.check == "locks").expect("it is a finding");
+            assert!(locks.found.contains(&named), "{locks:?}");
+        }
+        let end = format!("select pg_terminate_backend({pid})");
+        admin.query_one(&end, &[]).await.unwrap();
+        locking.await.unwrap().unwrap_err();
+    }
+    drop(holder);
+    admin.batch_execute("drop schema held cascade").await.unwrap_or_default();
     login.drop().await;
 }
 

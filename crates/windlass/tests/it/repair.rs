@@ -10,7 +10,7 @@ async fn dangers(queue: &TestQueue) -> Vec<Finding> {
 }
 
 /// Each change, and how the doctor and the migration name it.
-const CHANGES: [(&str, &str); 14] = [
+const CHANGES: [(&str, &str); 19] = [
     ("alter table windlass.job disable row level security", "table job was changed"),
     ("alter table windlass.job force row level security", "table job was changed"),
     ("alter table windlass.job owner to windlass", "table job belongs to windlass"),
@@ -31,7 +31,63 @@ const CHANGES: [(&str, &str); 14] = [
     ("grant execute on function windlass.find_token to public", "function find_token was changed"),
     ("drop function windlass.fold_tallies", "function fold_tallies(most integer) is missing"),
     ("alter function windlass.settle security invoker", "function settle was changed"),
+    ("alter function windlass.settle leakproof", "function settle was changed"),
+    (
+        "create rule quiet as on insert to windlass.audit where new.action like 'token.%' do instead nothing",
+        "rule quiet on audit is not part of this release",
+    ),
+    ("alter table windlass.audit disable trigger append_only", "trigger append_only on audit was changed"),
+    ("drop trigger append_only on windlass.audit", "trigger append_only on audit is missing"),
+    (
+        "create trigger t before insert on windlass.api_tokens for each row execute function windlass.refuse_change()",
+        "trigger t on api_tokens is not part of this release",
+    ),
 ];
+
+/// What the doctor finds, and only an operator can undo.
+const OTHER_CHANGES: [(&str, &str); 9] = [
+    (
+        "alter table windlass.tenants drop constraint tenants_slug_form",
+        "constraint tenants_slug_form on tenants is missing",
+    ),
+    ("drop index windlass.audit_by_id", "index audit_by_id is missing"),
+    ("alter table windlass.audit alter xid set default '1'", "column audit.xid was changed"),
+    ("alter table windlass.users alter email drop not null", "column users.email was changed"),
+    ("alter table windlass.users add column note text", "column users.note is not part of this release"),
+    (
+        "create table windlass.mine (); alter table windlass.mine owner to windlass_owner",
+        "table mine is not part of this release",
+    ),
+    (
+        "create role LOGIN; grant select on windlass.users to LOGIN",
+        "privilege select of LOGIN on users is not part of this release",
+    ),
+    (
+        "create role LOGIN; grant execute on function windlass.write_audit to LOGIN",
+        "privilege execute of LOGIN on write_audit() is not part of this release",
+    ),
+    (
+        "create role LOGIN; grant create on schema windlass to LOGIN",
+        "privilege create of LOGIN on schema windlass is not part of this release",
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_only_an_operator_can_undo_is_found_and_does_not_stop_a_migration() {
+    for (change, named) in OTHER_CHANGES {
+        let login = format!("r_{}", uuid::Uuid::now_v7().simple());
+        let (change, named) = (change.replace("LOGIN", &login), named.replace("LOGIN", &login));
+        let queue = TestQueue::create().await;
+        let client = queue.client().await;
+        client.batch_execute(&change).await.unwrap_or_else(|error| panic!("{change}: {error:?}"));
+        let found = dangers(&queue).await;
+        assert!(found.iter().any(|one| one.found.contains(&named)), "{change}: {found:#?}");
+        assert_eq!(migrate(&settings(queue.url())).await.unwrap(), Migrated::default(), "{change}");
+        if change.starts_with("create role") {
+            client.batch_execute(&format!("drop owned by {login}; drop role {login}")).await.unwrap();
+        }
+    }
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn owners_policies_privileges_and_functions_are_verified_and_repaired() {

@@ -1,5 +1,5 @@
-//! Compares the objects of a schema with those of a fresh installation: owners, row-level security, policies, privileges, functions and
-//! views. A restore into a server without our roles loses most of these and keeps the rows.
+//! Compares the objects of a schema with those of a fresh installation: owners, columns, constraints, indexes, triggers, rules, row-level
+//! security, policies, privileges, functions, views, and the roles. A restore into a server without our roles loses most of these and keeps the rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,9 +58,13 @@ impl Difference {
         }
     }
 
-    /// A function that this release does not have stays: an operator has to decide about it.
+    /// What this release does not have stays if it may contain data or serve somebody. A table is not changed, because its rows decide what is
+    /// possible, and roles belong to the whole server. An operator has to decide about these.
     pub(crate) fn is_repaired_by_migrate(&self) -> bool {
-        self.deviation != Deviation::Unexpected || self.undo.is_some()
+        match self.kind.as_str() {
+            "column" | "constraint" | "index" | "role" | "membership" | "privilege" => false,
+            _ => self.deviation != Deviation::Unexpected || self.undo.is_some(),
+        }
     }
 }
 
@@ -79,8 +83,10 @@ pub(crate) fn differences(fresh: &str, found: &[CatalogObject]) -> Vec<Differenc
             undo: undo.clone(),
         };
         let Some(state) = expected.get(&key) else {
-            // Tables and functions of other roles are judged elsewhere: they are not always a problem.
-            if one.remove.is_some() || one.kind == "function" && one.owner == "windlass_owner" {
+            // Tables and functions of other roles are judged elsewhere: they are not always a problem. Nor is an index.
+            let is_ours = one.owner == "windlass_owner"
+                || matches!(one.kind.as_str(), "membership" | "privilege" | "column");
+            if one.remove.is_some() || is_ours {
                 differences.push(difference(Deviation::Unexpected, &one.remove));
             }
             continue;

@@ -28,6 +28,8 @@ pub(crate) struct DatabaseFacts {
     pub(crate) workers: Vec<WorkerFacts>,
     pub(crate) stuck: Vec<Stuck>,
     pub(crate) problems: Vec<Problem>,
+    /// The session whose lock kept the tables from being read. What follows is then unknown.
+    pub(crate) locked_by: Option<String>,
     pub(crate) listeners: i64,
     /// In the busiest minute of the last day.
     pub(crate) jobs_per_second: f64,

@@ -28,6 +28,15 @@ pub(crate) fn judge(facts: &DatabaseFacts) -> Vec<Finding> {
     if !facts.server.has_schema {
         return findings;
     }
+    if let Some(session) = &facts.locked_by {
+        findings.push(danger(
+            "locks",
+            format!("a table of windlass is locked by {session}; what it contains could not be checked"),
+            "end that transaction, or its process with `select pg_terminate_backend(PROCESS)`, then run the doctor again; \
+             find out why its login takes locks on tables of windlass",
+        ));
+        return findings;
+    }
     schema(facts, &mut findings);
     bloat(facts, &mut findings);
     workers(facts, &mut findings);

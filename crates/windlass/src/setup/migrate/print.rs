@@ -8,6 +8,7 @@ use crate::store::schema;
 
 const HEADER: &str = "-- Run this in one transaction, as your migration tool does, or `psql --single-transaction -v ON_ERROR_STOP=1`.
 set search_path = pg_catalog, pg_temp;
+set standard_conforming_strings = on;
 select set_config('citus.enable_ddl_propagation', 'off', false) from pg_extension e where e.extname = 'citus';
 ";
 

@@ -220,12 +220,12 @@ async fn the_name_that_a_caller_gives_follows_its_login() {
             let call =
                 format!("set windlass.actor = '{setting}'; select windlass.set_paused('{queue_name}', true)");
             client.batch_execute(&call).await.unwrap();
-            let row =
-                "select tenant_id, action, actor, role, from_address from windlass.audit where target = $1";
+            let row = "select tenant_id, action, actor, role, from_address, request_id from windlass.audit where target = $1";
             let row = admin.query_one(row, &[&queue_name]).await.unwrap();
             assert_eq!((row.get::<_, Uuid>(0), row.get::<_, &str>(1)), (INSTALLATION, "queue.pause"));
             let found: (String, String, Option<&str>) = (row.get(2), row.get(3), row.get(4));
             assert_eq!(found, (actor, recorded_role, address), "{group}: {setting}");
+            assert_eq!(row.get::<_, Option<&str>>(5), address.map(|_| "7"), "{group}: {setting}");
         }
         // What cannot be read as a name is not ignored.
         client.batch_execute("set windlass.actor = 'ada'").await.unwrap();

@@ -269,6 +269,27 @@ async fn an_application_is_not_recorded_as_a_command() {
     }
 }
 
+/// a gateway's login has the roles of all of its callers; each of them is recorded as what it is itself.
+#[tokio::test]
+async fn only_an_operator_or_admin_is_recorded_as_a_command() {
+    let queue = TestQueue::create().await;
+    queue.define(&Definition::new("a")).await.unwrap();
+    let job = queue.enqueue(&NewJob::new("a")).await.unwrap().id;
+    queue.cancel(DEFAULT_TENANT, job).await.unwrap();
+    let gateway = Login::create(&queue, "windlass_operator").await;
+    let caller = Login::create(&queue, "windlass_app").await;
+    queue.client().await.batch_execute(&format!("grant {} to {}", caller.name, gateway.name)).await.unwrap();
+    let local = format!("local:root@{}", gateway.name);
+    let retry =
+        format!("set role {}; select windlass.retry('{DEFAULT_TENANT}', '{job}', '{local}')", caller.name);
+    gateway.client().await.batch_execute(&retry).await.unwrap();
+    let actor = "select actor from windlass.audit where action = 'job.retry'";
+    let actor: String = queue.client().await.query_one(actor, &[]).await.unwrap().get(0);
+    assert_eq!(actor, format!("login:{} as {local}", gateway.name));
+    caller.drop().await;
+    gateway.drop().await;
+}
+
 /// a transaction can take a role after the act.
 #[tokio::test]
 async fn the_role_that_is_recorded_is_the_one_that_acted() {

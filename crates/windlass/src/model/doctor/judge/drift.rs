@@ -3,7 +3,7 @@
 
 use super::{danger, warning};
 use crate::model::doctor::Finding;
-use crate::model::doctor::catalog::Difference;
+use crate::model::doctor::catalog::{Deviation, Difference};
 use crate::model::doctor::facts::DatabaseFacts;
 
 /// The rest is counted: after a restore there are hundreds.
@@ -24,11 +24,20 @@ pub(super) fn judge(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
                 "run `windlass migrate`, which repairs it; after a restore, as the login that restored the database",
             ));
         }
-        if !left.is_empty() {
+        let (added, changed): (Vec<&Difference>, Vec<&Difference>) =
+            left.into_iter().partition(|one| one.deviation == Deviation::Unexpected);
+        if !changed.is_empty() {
+            findings.push(danger(
+                "schema",
+                format!("not as this release installed it: {}", list(&changed)),
+                "find out who changed it, and undo it as its owner or as a superuser; `windlass migrate --print-sql` shows how it was created",
+            ));
+        }
+        if !added.is_empty() {
             findings.push(warning(
                 "schema",
-                list(&left),
-                "find out who created it, and drop it if nothing uses it",
+                list(&added),
+                "find out who created it, and drop or revoke it if nothing uses it",
             ));
         }
     }

@@ -53,8 +53,8 @@ begin
             create_session choose_tenant end_session'),
           ('admin operator', 'create_definition change_definition create_tenant change_tenant mark_tenant_deleting shown_tenant')
         ) g (roles, functions)
-        cross join lateral regexp_split_to_table(g.roles, '\s+') r (role)
-        cross join lateral regexp_split_to_table(g.functions, '\s+') f (function)),
+        cross join lateral regexp_split_to_table(g.roles, '[[:space:]]+') r (role)
+        cross join lateral regexp_split_to_table(g.functions, '[[:space:]]+') f (function)),
     found as (
       select p.proname::text as function, p.oid::regprocedure::text as signature, coalesce(r.rolname::text, 'public') as role
         from pg_proc p

@@ -23,7 +23,7 @@ begin
   end if;
   perform windlass.tenant_for(of_tenant);
   perform windlass.need_values(jsonb_build_object('hash', hash, 'seconds', seconds));
-  if coalesce(address !~ '^[^@\s]+@[^@\s]+$' or length(address) > 320, true) then
+  if coalesce(address !~ '^[^@[:space:]]+@[^@[:space:]]+$' or length(address) > 320, true) then
     raise exception 'email must be an address of at most 320 characters' using errcode = 'WL007', column = 'email';
   end if;
   perform windlass.refuse_role(fields ->> 'role');

@@ -8,13 +8,13 @@ language plpgsql stable
 as $$
 begin
   return case form
-    when 2 then sha256(previous || '\x02'::bytea || windlass.digest_json(jsonb_build_array(entry.id, entry.tenant_id,
+    when 2 then sha256(previous || E'\\x02'::bytea || windlass.digest_json(jsonb_build_array(entry.id, entry.tenant_id,
         extract(epoch from entry.at), entry.outcome, entry.from_address, entry.request_id))
       || windlass.digest_json(to_jsonb(entry.actor)) || windlass.digest_json(to_jsonb(entry.role))
       || windlass.digest_json(to_jsonb(entry.action))
       || windlass.digest_json(to_jsonb(entry.target)) || windlass.digest_json(entry.detail) || windlass.digest_json(entry.before)
       || windlass.digest_json(entry.after))
-    else sha256(previous || '\x03'::bytea || int8send(entry.id)) end;
+    else sha256(previous || E'\\x03'::bytea || int8send(entry.id)) end;
 end
 $$;
 
@@ -46,13 +46,13 @@ as $$
 begin
   return case coalesce(jsonb_typeof(value), 'none')
     when 'object' then (
-      select sha256('\x01'::bytea || coalesce(string_agg(sha256(convert_to(m.key, 'UTF8')) || windlass.digest_json(m.value), ''
+      select sha256(E'\\x01'::bytea || coalesce(string_agg(sha256(convert_to(m.key, 'UTF8')) || windlass.digest_json(m.value), ''
              order by m.key collate "C"), ''))
         from jsonb_each(value) m)
     when 'array' then (
-      select sha256('\x02'::bytea || coalesce(string_agg(windlass.digest_json(m.value), '' order by m.place), ''))
+      select sha256(E'\\x02'::bytea || coalesce(string_agg(windlass.digest_json(m.value), '' order by m.place), ''))
         from jsonb_array_elements(value) with ordinality m (value, place))
-    when 'string' then sha256('\x03'::bytea || convert_to(value #>> '{}', 'UTF8'))
-    else sha256('\x04'::bytea || convert_to(coalesce(value::text, ''), 'UTF8')) end;
+    when 'string' then sha256(E'\\x03'::bytea || convert_to(value #>> '{}', 'UTF8'))
+    else sha256(E'\\x04'::bytea || convert_to(coalesce(value::text, ''), 'UTF8')) end;
 end
 $$;

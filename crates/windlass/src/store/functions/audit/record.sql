@@ -31,7 +31,7 @@ return coalesce(case when windlass.is_server() then windlass.current_tenant() en
 
 -- Writes one row, with the time of the act: that of the transaction is chosen by its caller, who may begin it long before.
 -- Actions of the installation belong to the nil tenant. No row is ever changed: see append_only. Only the server can name
--- an address, or an actor or a role other than those of its login. Only functions of the owner call it.
+-- an address or a request, or an actor or a role other than those of its login. Only functions of the owner call it.
 create or replace function windlass.write_audit(
   for_tenant uuid, by_actor text, by_role text, from_address text, request_id text, act text, target text, outcome text,
   before jsonb, after jsonb) returns void
@@ -41,7 +41,8 @@ as $$
 begin
   insert into windlass.audit (at, tenant_id, actor, role, from_address, request_id, action, target, outcome, before, after)
     values (clock_timestamp(), $1, windlass.actor_for(windlass.cut_text($2)), windlass.role_for(windlass.cut_text($3)),
-            case when windlass.is_server() then windlass.cut_text($4) end, windlass.cut_text($5), windlass.cut_text($6),
+            case when windlass.is_server() then windlass.cut_text($4) end,
+            case when windlass.is_server() then windlass.cut_text($5) end, windlass.cut_text($6),
             windlass.cut_text($7), $8, $9, $10);
 end
 $$;
@@ -70,7 +71,8 @@ begin
   -- As in write_audit, without another call: every enqueue over HTTP does this.
   insert into windlass.audit (at, tenant_id, actor, role, from_address, request_id, action, target, outcome, before, after)
     values (clock_timestamp(), $1, windlass.actor_for(windlass.cut_text($2)), windlass.role_for(windlass.cut_text($3)),
-            case when windlass.is_server() then windlass.cut_text($4) end, windlass.cut_text($5), windlass.cut_text($6),
+            case when windlass.is_server() then windlass.cut_text($4) end,
+            case when windlass.is_server() then windlass.cut_text($5) end, windlass.cut_text($6),
             windlass.cut_text($7), $8, $9, $10);
 end
 $$;
@@ -138,7 +140,8 @@ begin
   end if;
   insert into windlass.audit (at, tenant_id, actor, role, from_address, request_id, action, target, outcome, after)
     select clock_timestamp(), for_tenant, windlass.actor_for(windlass.cut_text(e.actor)), windlass.role_for(windlass.cut_text(e.role)),
-           case when windlass.is_server() then windlass.cut_text(e.address) end, windlass.cut_text(e.request_id), act,
+           case when windlass.is_server() then windlass.cut_text(e.address) end,
+           case when windlass.is_server() then windlass.cut_text(e.request_id) end, act,
            windlass.cut_text(e.target), 'done', e.after
       from unnest(actors, roles, addresses, request_ids, targets, afters) e (actor, role, address, request_id, target, after);
 end

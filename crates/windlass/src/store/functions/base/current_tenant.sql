@@ -5,6 +5,18 @@ create or replace function windlass.current_tenant() returns uuid
 language sql stable parallel safe
 return nullif(current_setting('windlass.tenant_id', true), '')::uuid;
 
+-- Refuses (42501) to act for the session of somebody else. What a table of the caller contains runs code of the caller whenever the
+-- owner's work is done by another session: a function of an index under autovacuum, ANALYZE and REINDEX, the query of a materialized view
+-- under REFRESH. PostgreSQL changes the role for it, but `session_user` is that session's login, mostly a superuser. It forbids such
+-- code to end a subscription, which has no effect here. Everything that decides by the login, or writes it down, calls this first.
+create or replace function windlass.need_own_session() returns void
+language plpgsql
+as $$
+begin
+  unlisten windlass_nothing;
+end
+$$;
+
 -- The caller: the role of SET ROLE, else the login. Also correct inside a function that runs as the owner. No one can
 -- take a role that was not granted.
 create or replace function windlass.caller() returns text
@@ -20,19 +32,29 @@ return 'login:' || session_user;
 -- every role, and what they do with SQL must be recorded with their login. So a superuser is the server only in a transaction that has
 -- taken a role of the server, as each request does; and from PostgreSQL 16 on, a member that may not take the role is not the server.
 create or replace function windlass.is_server() returns boolean
-language sql stable
-return case when exists (select from pg_roles r where r.rolname = session_user and r.rolsuper)
-  then windlass.caller() in ('windlass_server', 'windlass_admin')
-  else pg_has_role(session_user, 'windlass_server', case when current_setting('server_version_num')::integer >= 160000 then 'SET'
-    else 'MEMBER' end) end;
+language plpgsql stable
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+begin
+  perform windlass.need_own_session();
+  if exists (select from pg_roles r where r.rolname = session_user and r.rolsuper) then
+    return windlass.caller() in ('windlass_server', 'windlass_admin');
+  end if;
+  return pg_has_role(session_user, 'windlass_server',
+    case when current_setting('server_version_num')::integer >= 160000 then 'SET' else 'MEMBER' end);
+end
+$$;
 
--- Whether the login of the connection is that of an operator or an admin. From PostgreSQL 16 on, who only administers a role is a
--- member too, and is neither.
+-- Whether the caller is an operator or an admin. Not the login: a gateway's login may have the roles of all of its callers. From
+-- PostgreSQL 16 on, who only administers a role is a member too, and is neither.
 create or replace function windlass.is_administrators() returns boolean
 language sql stable
-return case when current_setting('server_version_num')::integer >= 160000
-  then pg_has_role(session_user, 'windlass_operator', 'USAGE, SET') or pg_has_role(session_user, 'windlass_admin', 'USAGE, SET')
-  else pg_has_role(session_user, 'windlass_operator', 'MEMBER') or pg_has_role(session_user, 'windlass_admin', 'MEMBER') end;
+return case when current_setting('server_version_num')::integer >= 160000 then
+       pg_has_role(windlass.caller()::name, 'windlass_admin', 'USAGE, SET')
+    or pg_has_role(windlass.caller()::name, 'windlass_operator', 'USAGE, SET')
+  else
+       pg_has_role(windlass.caller()::name, 'windlass_admin', 'MEMBER')
+    or pg_has_role(windlass.caller()::name, 'windlass_operator', 'MEMBER') end;
 
 -- Returns the actor for the audit trail. The server names its caller. Every other caller is recorded by its login, followed by the name
 -- that it gives, if any. Commands with a database URL give local:USER@LOGIN, which is accepted from a login that can administer, if it is
@@ -98,6 +120,7 @@ begin
     end if;
     raise exception 'the installation is not a tenant: unset windlass.tenant_id' using errcode = 'WL003', detail = wanted::pg_catalog.text;
   elsif current is null and windlass.serves_all_tenants() then
+    perform windlass.need_own_session();
     return wanted;
   elsif current is not null then
     raise exception 'the current tenant of this transaction is another one' using errcode = 'WL003', detail = wanted::pg_catalog.text;
@@ -118,6 +141,8 @@ as $$
 begin
   if windlass.current_tenant() is not null or not windlass.serves_all_tenants() then
     perform windlass.tenant_for(n.id) from (select distinct u.id from unnest(named) u (id)) n;
+  else
+    perform windlass.need_own_session();
   end if;
 end
 $$;

@@ -14,7 +14,7 @@ return encode(
 create or replace function windlass.uuid7_floor(at timestamptz) returns uuid
 language sql immutable parallel safe
 return encode(substring(int8send(least(greatest(extract(epoch from at) * 1000, 0), 281474976710655)::bigint) from 3)
-  || '\x00000000000000000000', 'hex')::uuid;
+  || E'\\x00000000000000000000', 'hex')::uuid;
 
 -- The instant in a UUIDv7, or in a partition bound.
 create or replace function windlass.uuid7_instant(id uuid) returns timestamptz

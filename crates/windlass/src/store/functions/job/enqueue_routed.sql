@@ -21,7 +21,10 @@ begin
   is_application := not windlass.routes_jobs();
   if is_application then
     perform windlass.refuse_routed(array[$1], array[$2], array[$3], array[$4], null, array[$5], null);
-  elsif pg_catalog.length(pg_catalog.current_setting('windlass.tenant_id', true)) operator(pg_catalog.>) 0
+  else
+    perform windlass.need_own_session();
+  end if;
+  if not is_application and pg_catalog.length(pg_catalog.current_setting('windlass.tenant_id', true)) operator(pg_catalog.>) 0
       and pg_catalog.current_setting('windlass.tenant_id', true)::pg_catalog.uuid operator(pg_catalog.<>) $1 then
     perform windlass.tenants_for(array[$1]); -- refuses; unlike tenant_for it sets its search path
   end if;

@@ -38,6 +38,7 @@ begin
   perform windlass.refuse_ids(jobs);
   perform windlass.tenants_for(tenants);
   if windlass.routes_jobs() then
+    perform windlass.need_own_session();
     return;
   end if;
   select n.lane into refused from unnest(tenants, lanes) n (tenant, lane)

@@ -17,6 +17,7 @@ declare
   result text;
   most constant integer := case when pg_has_role(session_user, 'windlass_owner', 'MEMBER') then 12 else 2 end;
 begin
+  perform windlass.need_own_session();
   made := 0;
   dropped := 0;
   is_unfinished := false;

@@ -58,7 +58,7 @@ create or replace function windlass.storable(given text, most integer) returns t
 language plpgsql immutable
 as $$
 declare
-  clean constant text := regexp_replace(given, '[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]', chr(65533), 'g');
+  clean constant text := regexp_replace(given, E'[\\x01-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f]', chr(65533), 'g');
 begin
   if octet_length(clean) <= most then
     return clean;

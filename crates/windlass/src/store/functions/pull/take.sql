@@ -117,6 +117,7 @@ begin
   if worker_id !~ '^[A-Za-z0-9._:-]{1,200}$' then
     raise exception 'worker_id must have 1 to 200 letters, digits or . _ : -' using errcode = 'WL007', column = 'worker_id';
   end if;
+  perform windlass.need_own_session();
   return coalesce(worker_id, regexp_replace(session_user, '[^A-Za-z0-9._:-]', '_', 'g')) || '@' || tenant;
 end
 $$;

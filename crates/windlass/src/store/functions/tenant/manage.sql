@@ -112,7 +112,7 @@ begin
     if fields ->> 'max_queued' is not null then
       perform windlass.open_quota(of_id);
     end if;
-    perform windlass.record_act(null, case when exists (select from jsonb_object_keys(fields) f (name) where f.name not like 'max\_%'
+    perform windlass.record_act(null, case when exists (select from jsonb_object_keys(fields) f (name) where not starts_with(f.name, 'max_')
         and f.name <> 'requests_per_minute') then 'tenant.change' else 'tenant.limits' end, of_id::text, was, windlass.shown_tenant(of_id));
     if fields ->> 'max_queued' is not null or fields ->> 'status' <> 'active' then
       perform windlass.watch_tenants();

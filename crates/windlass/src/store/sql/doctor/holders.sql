@@ -5,7 +5,7 @@ select h.kind, h.who, h.age_seconds, h.doing
                format('pid %s, %s of %s in %s', a.pid, coalesce(nullif(a.application_name, ''), 'no application name'),
                       coalesce(a.usename, 'the server'), coalesce(a.datname, 'no database')) as who,
                extract(epoch from clock_timestamp() - a.xact_start)::bigint as age_seconds,
-               format('%s: %s', coalesce(a.state, 'unknown'), left(regexp_replace(a.query, '\s+', ' ', 'g'), 120)) as doing
+               format('%s: %s', coalesce(a.state, 'unknown'), left(regexp_replace(a.query, '[[:space:]]+', ' ', 'g'), 120)) as doing
           from pg_catalog.pg_stat_activity a
          where a.xact_start is not null and a.pid <> pg_backend_pid() and a.backend_type = 'client backend'
         union all
