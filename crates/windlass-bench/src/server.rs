@@ -5,6 +5,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use tokio::sync::OnceCell;
 use tokio_postgres::Client;
 use windlass::setup::embedded::{Options, Postgres};
 
@@ -19,6 +20,8 @@ pub(crate) struct Server {
     embedded: Option<Postgres>,
     url: String,
     admin: Client,
+    /// Set once the template exists.
+    template: OnceCell<()>,
 }
 
 impl Server {
@@ -32,7 +35,7 @@ impl Server {
             }
         };
         let admin = connect(&url).await?;
-        let server = Self { embedded, url, admin };
+        let server = Self { embedded, url, admin, template: OnceCell::new() };
         server.refuse_lossy_settings().await?;
         Ok(server)
     }
@@ -47,17 +50,16 @@ impl Server {
 
     /// A new migrated database. That of the previous phase is dropped.
     pub(crate) async fn fresh_database(&self) -> Result<String> {
-        let url = self.empty_database().await?;
-        driver::init(&url).await?;
+        self.template.get_or_try_init(|| self.create_template()).await?;
+        self.drop_database(DATABASE).await?;
+        self.admin.batch_execute(&format!("create database {DATABASE} template {TEMPLATE}")).await?;
         self.settle_down().await?;
-        Ok(url)
+        Ok(with_database(&self.url, DATABASE))
     }
 
     /// The same without our schema.
     pub(crate) async fn empty_database(&self) -> Result<String> {
-        self.drop_database().await?;
-        self.admin.batch_execute(&format!("create database {DATABASE} template template0")).await?;
-        Ok(with_database(&self.url, DATABASE))
+        self.create_empty(DATABASE).await
     }
 
     /// Starts to measure what the following work costs.
@@ -83,7 +85,8 @@ impl Server {
     }
 
     pub(crate) async fn stop(self) -> Result<()> {
-        self.drop_database().await?;
+        self.drop_database(DATABASE).await?;
+        self.drop_database(TEMPLATE).await?;
         drop(self.admin);
         if let Some(postgres) = self.embedded {
             postgres.stop().await?;
@@ -91,8 +94,20 @@ impl Server {
         Ok(())
     }
 
-    async fn drop_database(&self) -> Result<()> {
-        Ok(self.admin.batch_execute(&format!("drop database if exists {DATABASE} with (force)")).await?)
+    /// Migrating takes longer than many phases, so it is done once. A template of an earlier run may have another schema.
+    async fn create_template(&self) -> Result<()> {
+        let url = self.create_empty(TEMPLATE).await?;
+        driver::init(&url).await
+    }
+
+    async fn create_empty(&self, name: &str) -> Result<String> {
+        self.drop_database(name).await?;
+        self.admin.batch_execute(&format!("create database {name} template template0")).await?;
+        Ok(with_database(&self.url, name))
+    }
+
+    async fn drop_database(&self, name: &str) -> Result<()> {
+        Ok(self.admin.batch_execute(&format!("drop database if exists {name} with (force)")).await?)
     }
 
     /// Settings that can lose acknowledged jobs would make the figures incomparable.
@@ -108,6 +123,7 @@ impl Server {
 }
 
 const DATABASE: &str = "windlass_bench";
+const TEMPLATE: &str = "windlass_bench_template";
 
 async fn start_embedded() -> Result<Postgres> {
     let mut options = Options::new(PathBuf::new())?;
