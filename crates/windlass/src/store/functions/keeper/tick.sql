@@ -84,6 +84,8 @@ create or replace function windlass.run_duty(duty text, out moved integer, out h
 language plpgsql
 as $$
 #variable_conflict use_column
+declare
+  events integer;
 begin
   case duty
     when 'promote' then
@@ -101,8 +103,9 @@ begin
     when 'prune' then
       perform windlass.summarize_times();
       moved := windlass.prune(1000);
-      has_more := moved >= 1000;
-      moved := moved + windlass.prune_events(1000);
+      events := windlass.prune_events(1000);
+      has_more := greatest(moved, events) >= 1000;
+      moved := moved + events;
       perform windlass.retire_lanes(1000);
     when 'seal' then
       moved := windlass.seal_audit(1000);
