@@ -18,22 +18,19 @@ use crate::store::database::Database;
 use crate::store::keeper::LostJob;
 use crate::telemetry::Meters;
 
-const MAX: i32 = 500;
-
 pub(super) async fn run_once(database: &Database) -> Result<Round> {
     // First the jobs with their own lease: it contains more about them than their worker's.
-    let pulled = reap_pulled(database).await?;
-    let ours = reap_workers(database).await?;
-    Ok(Round { moved: ours.moved + pulled.moved, is_full: ours.is_full || pulled.is_full, next: None })
+    let moved = reap_pulled(database).await? + reap_workers(database).await?;
+    // There may be more. A round that finds nothing costs little, and one that could recover nothing is not repeated.
+    Ok(Round { moved, is_full: moved > 0, next: None })
 }
 
-async fn reap_workers(database: &Database) -> Result<Round> {
-    let mut lost = store::keeper::lost_jobs(database, MAX).await?;
-    let is_full = lost.len() >= MAX.unsigned_abs() as usize;
+async fn reap_workers(database: &Database) -> Result<u64> {
+    let mut lost = store::keeper::lost_jobs(database).await?;
     lost.sort_unstable_by_key(|job| (job.fence.tenant, job.fence.job));
     let policies = policies_of(database, lost.iter()).await?;
     if lost.is_empty() {
-        return Ok(Round::default());
+        return Ok(0);
     }
     let mut workers: Vec<i32> = lost.iter().map(|job| job.worker).collect();
     workers.sort_unstable();
@@ -45,15 +42,14 @@ async fn reap_workers(database: &Database) -> Result<Round> {
     for &position in &settled.settled {
         record(&lost[position], ends[position]);
     }
-    Ok(Round { moved: settled.settled.len() as u64, is_full, next: None })
+    Ok(settled.settled.len() as u64)
 }
 
-async fn reap_pulled(database: &Database) -> Result<Round> {
-    let lost = store::pull::lost_jobs(database, MAX).await?;
-    let is_full = lost.len() >= MAX.unsigned_abs() as usize;
+async fn reap_pulled(database: &Database) -> Result<u64> {
+    let lost = store::pull::lost_jobs(database).await?;
     let policies = policies_of(database, lost.iter().map(|(job, _)| job)).await?;
     if lost.is_empty() {
-        return Ok(Round::default());
+        return Ok(0);
     }
     let fences: Vec<_> = lost.iter().map(|(job, _)| job.fence).collect();
     let (details, ends): (Vec<String>, Vec<AttemptEnd>) = lost
@@ -67,7 +63,7 @@ async fn reap_pulled(database: &Database) -> Result<Round> {
     for &position in &settled.settled {
         record(&lost[position].0, ends[position]);
     }
-    Ok(Round { moved: settled.settled.len() as u64, is_full, next: None })
+    Ok(settled.settled.len() as u64)
 }
 
 /// How an attempt and its job end.

@@ -313,13 +313,13 @@ pub(crate) async fn hand_over(db: &Database, fence: &Fence, worker: i32, lease_s
 
 static LOST: Statement = Statement {
     text: "select worker, tenant_id, job_id, attempt, token, failures, lost, snoozes, max_attempts, cancel_requested, deadline_ms, \
-           definition_key, is_timed_out from windlass.pull_lost_jobs($1)",
-    types: &[Type::INT4],
+           definition_key, is_timed_out from windlass.pull_lost_jobs()",
+    types: &[],
 };
 
 /// Returns jobs whose own lease has expired, and whether they reached their timeout.
-pub(crate) async fn lost_jobs(db: &Database, most: i32) -> Result<Vec<(LostJob, bool)>> {
-    let rows = db.query(&LOST, &[&most]).await?;
+pub(crate) async fn lost_jobs(db: &Database) -> Result<Vec<(LostJob, bool)>> {
+    let rows = db.query(&LOST, &[]).await?;
     Ok(rows.iter().map(|row| (super::keeper::read_lost(row), row.get(12))).collect())
 }
 

@@ -13,7 +13,7 @@
 -- deadlock with a purge.
 -- Index: expiry_by_time to find who is due, and expiry_of_tenant in its own order: another plan would lock everything
 -- that is due and not only one round of it.
-create or replace function windlass.expire(most integer, out looked integer, out has_more boolean)
+create or replace function windlass.expire(most integer default 500, out looked integer, out has_more boolean)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 set enable_seqscan = off

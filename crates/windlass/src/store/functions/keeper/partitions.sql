@@ -4,7 +4,7 @@
 -- UTC, regardless of the session's time zone. Waits for locks only briefly, because others queue behind it, and ends at
 -- the first lock that is not available. A new partition locks the default one until the end of the transaction, so a
 -- keeper's login may create no more days than keepers do: it then finds none to create.
-create or replace function windlass.maintain_partitions(days_ahead integer, out made integer, out dropped integer,
+create or replace function windlass.maintain_partitions(days_ahead integer default 2, out made integer, out dropped integer,
   out is_unfinished boolean)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp

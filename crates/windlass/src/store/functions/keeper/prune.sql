@@ -3,7 +3,7 @@
 -- again). A job whose artifact must be removed first waits for that. A job that a blocked job waits for is kept, or the
 -- dependency would count as met: it is skipped too, and its rule returns to it when no job waits any more (see
 -- prune_jobs). The rule that was processed longest ago comes first, so that a long backlog of one does not delay the
--- others. Returns the number of processed jobs.
+-- others. Returns the number of processed jobs, and whether there may be more.
 -- Index: history_by_time. A rule reads an interval whose size is derived from the content of the last one, so that no
 -- statement reads the whole backlog. The interval has at most ten times `most` rows, of all tenants and rules: a tenant whose
 -- rule starts again must not make one statement read the whole history of the others. Rows with the same time are read
@@ -11,7 +11,7 @@
 -- Large partitions are left to retire, which replaces them as a whole: rules pass over their jobs (see left_to_retire).
 -- A rule that has reached its end is processed again after a twentieth of its period, at most an hour: with 1,200 rules
 -- and nothing to do, checking each took 1.1 s every round. A round ends after five seconds; the next one continues.
-create or replace function windlass.prune(most integer) returns integer
+create or replace function windlass.prune(most integer default 1000, out moved integer, out has_more boolean)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 set enable_seqscan = off
@@ -37,8 +37,10 @@ declare
   passed integer;
   large record;
 begin
+  moved := 0;
+  has_more := false;
   if not windlass.try_gate('prune') then
-    return 0;
+    return;
   end if;
   select * into large from windlass.left_to_retire();
   ended_before := windlass.move_prune_mark();
@@ -100,7 +102,8 @@ begin
   end loop;
   perform windlass.end_again();
   seen := seen + windlass.finish_clean_ups(most);
-  return greatest(seen, windlass.prune_keys(most), windlass.prune_leftovers(10 * most), passed);
+  moved := greatest(seen, windlass.prune_keys(most), windlass.prune_leftovers(10 * most), passed);
+  has_more := moved >= most;
 end
 $$;
 

@@ -13,7 +13,7 @@
 -- tenant that is being deleted are deleted with it.
 -- Index: lane_by_id. Lock: the gate `fold`, so that counters are not folded meanwhile; then lane rows, skipping locked
 -- ones, which are about to be used again.
-create or replace function windlass.retire_lanes(most integer) returns integer
+create or replace function windlass.retire_lanes(most integer default 1000) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 set enable_seqscan = off

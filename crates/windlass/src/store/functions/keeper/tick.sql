@@ -79,44 +79,38 @@ begin
 end
 $$;
 
--- One round of a duty, as a keeper runs it.
+-- One round of a duty, as a keeper runs it: neither passes the size of a batch, which is a default of the duty's function.
 create or replace function windlass.run_duty(duty text, out moved integer, out has_more boolean)
 language plpgsql
 as $$
 #variable_conflict use_column
-declare
-  events integer;
 begin
   case duty
     when 'promote' then
-      select d.promoted, d.has_more into moved, has_more from windlass.promote(1000) d;
+      select d.promoted, d.has_more into moved, has_more from windlass.promote() d;
     when 'reap' then
-      moved := windlass.reap_lost(500);
-      has_more := moved >= 500;
+      moved := windlass.reap_lost();
+      has_more := moved > 0;
     when 'unblock' then
-      select d.decided, d.decided > 0 into moved, has_more from windlass.unblock_all(500) d;
+      select d.decided, d.decided > 0 into moved, has_more from windlass.unblock_all() d;
     when 'expire' then
-      select d.looked, d.has_more into moved, has_more from windlass.expire(500) d;
+      select d.looked, d.has_more into moved, has_more from windlass.expire() d;
     when 'fold' then
-      moved := windlass.fold_tallies(20000);
-      has_more := moved >= 20000;
+      select d.moved, d.has_more into moved, has_more from windlass.fold_tallies() d;
     when 'prune' then
       perform windlass.summarize_times();
-      moved := windlass.prune(1000);
-      events := windlass.prune_events(1000);
-      has_more := greatest(moved, events) >= 1000;
-      moved := moved + events;
-      perform windlass.retire_lanes(1000);
+      select d.moved, d.has_more into moved, has_more from windlass.prune() d;
+      select run_duty.moved + d.moved, run_duty.has_more or d.has_more into moved, has_more from windlass.prune_events() d;
+      perform windlass.retire_lanes();
     when 'seal' then
-      moved := windlass.seal_audit(1000);
-      has_more := moved >= 1000;
+      select d.moved, d.has_more into moved, has_more from windlass.seal_audit() d;
     when 'purge_tenants' then
-      moved := greatest(windlass.purge_deleted_tenants(1000), 0);
+      moved := greatest(windlass.purge_deleted_tenants(), 0);
       has_more := moved > 0;
     when 'sample' then
-      moved := windlass.sample_activity(15);
+      moved := windlass.sample_activity();
     when 'partition' then
-      select d.made + d.dropped into moved from windlass.maintain_partitions(2) d;
+      select d.made + d.dropped into moved from windlass.maintain_partitions() d;
     when 'retire' then
       select least(d.gone, 2147483647)::integer into moved from windlass.retire() d;
   end case;
@@ -125,7 +119,7 @@ $$;
 
 -- Recovers jobs whose lease has expired, as keeper/reap.rs does, by the twin of its rule (see settlement). Returns how many.
 -- A job whose definition does not exist ends by the default policies.
-create or replace function windlass.reap_lost(most integer) returns integer
+create or replace function windlass.reap_lost() returns integer
 language plpgsql
 as $$
 #variable_conflict use_column
@@ -136,7 +130,7 @@ begin
   select array_agg(l.tenant_id) as tenants, array_agg(l.job_id) as jobs, array_agg(l.attempt) as attempts, array_agg(l.token) as tokens,
          array_agg(windlass.lost_detail(case when l.is_timed_out then 'timeout' else 'lost' end, l.failures, l.lost, l.snoozes,
            l.max_attempts, l.definition_key, l.cancel_requested, l.deadline_ms)) as details
-    into lost from windlass.pull_lost_jobs(most) l;
+    into lost from windlass.pull_lost_jobs() l;
   if lost.jobs is not null then
     select reaped + coalesce(cardinality(r.settled), 0) into reaped
       from windlass.pull_reap(lost.tenants, lost.jobs, lost.attempts, lost.tokens, lost.details) r;
@@ -146,7 +140,7 @@ begin
          array_agg(l.token order by l.tenant_id, l.job_id) as tokens,
          array_agg(windlass.lost_detail('lost', l.failures, l.lost, l.snoozes, l.max_attempts, l.definition_key, l.cancel_requested,
            l.deadline_ms) order by l.tenant_id, l.job_id) as details
-    into lost from windlass.lost_jobs(most) l;
+    into lost from windlass.lost_jobs() l;
   if lost.jobs is not null then
     select reaped + coalesce(cardinality(r.settled), 0) into reaped
       from windlass.reap(lost.workers, lost.tenants, lost.jobs, lost.attempts, lost.tokens, lost.details) r;

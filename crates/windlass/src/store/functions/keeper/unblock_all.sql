@@ -2,7 +2,7 @@
 -- dependencies, where a job ended while another started to wait for it and neither saw the other. Returns the number of
 -- decided dependencies, and whether there are new ones left. The cost depends on what changed: see unblock_new and unblock_rest below,
 -- and unblock_recent and unblock_old in unblock_old.sql.
-create or replace function windlass.unblock_all(most integer, out decided integer, out has_more boolean)
+create or replace function windlass.unblock_all(most integer default 500, out decided integer, out has_more boolean)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 set jit = off

@@ -155,7 +155,7 @@ $$;
 -- tenant that can be processed. Tenants take turns, so one that waits or fails does not delay the others. The reason
 -- why one cannot be processed is stored in its row: some of its data is under legal hold, or an error, after which it
 -- is tried again in a minute. Does not wait for locks of open transactions.
-create or replace function windlass.purge_deleted_tenants(most integer) returns integer
+create or replace function windlass.purge_deleted_tenants(most integer default 1000) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 set lock_timeout = '200ms'
