@@ -18,7 +18,7 @@ use crate::model::job::unique::Unique;
 use crate::model::new_job::JobArgs;
 use crate::text::redact::Redaction;
 
-pub(crate) use policies::Policies;
+pub use policies::Policies;
 
 /// A kind of job as declared in code. Fields that are not set keep their value in the database, or get the default.
 ///

@@ -12,7 +12,7 @@ use super::handler::AnyHandler;
 use super::kind::Kit;
 use super::running::{Slot, Stop, Switch};
 use super::settler::UnsettledAttempt;
-use crate::attempt::run_result::RunResult;
+use crate::attempt::run_result::{RunResult, TIMED_OUT};
 use crate::attempt::secrets::{self, JobRedactor};
 use crate::model::job::claimed::Claimed;
 use crate::model::job::settle::{Outcome, Retry};
@@ -130,7 +130,7 @@ pub(super) async fn call(
             }
         },
         () = tokio::time::sleep_until(deadline.into()), if cut_off => {
-            all(count, || RunResult::of(Outcome::TimedOut, "the attempt ran past its timeout"))
+            all(count, || RunResult::of(Outcome::TimedOut, TIMED_OUT))
         }
         () = stopped(switches), if cut_off => {
             // Each job has its own reason: only those that were canceled end canceled.

@@ -88,6 +88,7 @@ async fn jobs_are_promoted_recovered_and_expired() {
         ("failed", json!("lost"))
     );
     assert_eq!(job(client, slow).await["reason"], json!("timeout"));
+    assert_eq!(job(client, slow).await["last_error"], json!("the attempt ran past its timeout"));
     assert_eq!(attempts(client, slow).await, ["timeout"]);
     assert_eq!(status(client, held).await, "scheduled", "it is retried within five seconds");
     assert_eq!(attempts(client, held).await, ["lost"]);
