@@ -249,7 +249,7 @@ pub mod internals {
         Account, Invitation, InvitedTo, LinkCreator, Membership, NewAccount, NewSession, PasswordReset,
         ResetOf, SessionOf, SignedIn,
     };
-    pub use crate::model::definition::Policies;
+    pub use crate::model::definition::{Policies, RANGES};
     pub use crate::model::instant;
     pub use crate::model::job::{settle, state};
     pub use crate::model::report::headline;

@@ -269,6 +269,20 @@ impl Definition {
     }
 }
 
+/// The fields that are whole numbers, each with its smallest and its largest value. `definition_problem` in the database has
+/// the same.
+pub const RANGES: [(&str, i64, i64); 9] = [
+    ("timeout_seconds", 1, 604_800),
+    ("max_attempts", 1, 1000),
+    ("priority", 0, 1000),
+    ("min_priority", 0, 1000),
+    ("max_priority", 0, 1000),
+    ("max_lost", 1, 1000),
+    ("max_snoozes", 0, 32_000),
+    ("max_running", 1, 1_000_000),
+    ("start_deadline_seconds", 1, 316_224_000),
+];
+
 /// The same checks for fields in JSON. The caller checks their names and types; the constraints of the database reject
 /// other invalid values.
 pub(crate) fn check_fields(fields: &serde_json::Map<String, Value>) -> Result<()> {
@@ -291,22 +305,15 @@ pub(crate) fn check_fields(fields: &serde_json::Map<String, Value>) -> Result<()
             .map_err(|error| Error::refused("redaction", error.to_string()))?
             .check()?;
     }
-    let ranges = [
-        ("timeout_seconds", 1, 604_800),
-        ("max_attempts", 1, 1000),
-        ("max_lost", 1, 1000),
-        ("max_snoozes", 0, 32_000),
-        ("max_running", 1, 1_000_000),
-    ];
     if let Some(key) = fields.get("on_purge").and_then(Value::as_str)
         && !is_key(key)
     {
         return Err(Error::refused("on_purge", "must be the key of a definition"));
     }
-    for (field, least, most) in ranges {
+    for (field, least, most) in RANGES {
         let given = fields.get(field).and_then(Value::as_i64);
         if given.is_some_and(|given| !(least..=most).contains(&given)) {
-            return Err(Error::refused(field, format!("must be between {least} and {most}")));
+            return Err(Error::refused(field, format!("must be a whole number between {least} and {most}")));
         }
     }
     Ok(())

@@ -28,10 +28,8 @@ pub(crate) const STATEMENTS: &[&Statement] = &[
     &RETIRE,
 ];
 
-static PROMOTE: Statement = Statement {
-    text: "select promoted, has_more, next_due_ms from windlass.promote()",
-    types: &[],
-};
+static PROMOTE: Statement =
+    Statement { text: "select promoted, has_more, next_due_ms from windlass.promote()", types: &[] };
 
 /// Returns how many jobs became due, whether there are more, and the time until the next one.
 pub(crate) async fn promote(db: &Database) -> Result<(i32, bool, Option<Duration>)> {
@@ -108,19 +106,18 @@ pub(crate) async fn reap(
     Ok(read_settled(&row))
 }
 
-static EXPIRE: Statement =
-    Statement { text: "select looked, has_more from windlass.expire()", types: &[] };
+static EXPIRE: Statement = Statement { text: "select looked, has_more from windlass.expire()", types: &[] };
 static UNBLOCK: Statement =
     Statement { text: "select decided, has_more from windlass.unblock_all()", types: &[] };
-static FOLD: Statement = Statement { text: "select moved, has_more from windlass.fold_tallies()", types: &[] };
+static FOLD: Statement =
+    Statement { text: "select moved, has_more from windlass.fold_tallies()", types: &[] };
 static SUMMARIZE: Statement = Statement { text: "select windlass.summarize_times()", types: &[] };
 static PRUNE: Statement = Statement { text: "select moved, has_more from windlass.prune()", types: &[] };
-static PRUNE_EVENTS: Statement = Statement { text: "select moved, has_more from windlass.prune_events()", types: &[] };
+static PRUNE_EVENTS: Statement =
+    Statement { text: "select moved, has_more from windlass.prune_events()", types: &[] };
 static RETIRE_LANES: Statement = Statement { text: "select windlass.retire_lanes()", types: &[] };
-static PARTITIONS: Statement = Statement {
-    text: "select made, dropped, is_unfinished from windlass.maintain_partitions()",
-    types: &[],
-};
+static PARTITIONS: Statement =
+    Statement { text: "select made, dropped, is_unfinished from windlass.maintain_partitions()", types: &[] };
 
 /// Returns how many instants were processed, and whether there are more.
 pub(crate) async fn expire(db: &Database) -> Result<(i32, bool)> {

@@ -6,7 +6,6 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 use serde_json::{Value, json};
 use std::time::Duration;
-use windlass::internals::Policies;
 use windlass::internals::settle::{
     Budget, Next, OnLost, OnTimeout, Outcome, Retry, RetryPolicy, Settlement, settle,
 };
@@ -195,25 +194,4 @@ async fn an_invalid_backoff_is_replaced_by_the_default() {
         let stored = serde_json::from_value::<Backoff>(value).unwrap_or_default();
         assert_eq!(stored.delay(1, 0.5), Duration::from_secs(60));
     }
-}
-
-/// Those of a job whose definition does not exist, of the columns of a new definition, and of Rust.
-#[tokio::test]
-async fn the_default_policies_are_the_same_everywhere() {
-    let queue = TestQueue::create().await;
-    let client = queue.client().await;
-    let row = client.query_one("select windlass.default_policies()", &[]).await.unwrap();
-    let Value::Object(mut default) = row.get::<_, Value>(0) else { panic!("an object") };
-    client.execute("select windlass.define($1)", &[&json!({"key": "plain"})]).await.unwrap();
-    let columns = "select to_jsonb(d) from windlass.job_definitions d where d.key = 'plain'";
-    let columns: Value = client.query_one(columns, &[]).await.unwrap().get(0);
-    let ours = serde_json::to_value(Policies::default()).unwrap();
-
-    let backoff = |value: &Value| serde_json::from_value::<Backoff>(value.clone()).unwrap();
-    assert_eq!(backoff(&columns["backoff"]), Backoff::default());
-    assert_eq!(backoff(&default.remove("backoff").unwrap()), Backoff::default());
-    for (name, value) in &default {
-        assert_eq!((&columns[name], &ours[name]), (value, value), "{name}");
-    }
-    assert_eq!(default.len(), 5);
 }

@@ -1,6 +1,6 @@
 -- The first invalid field of a definition and what it must be; null if all are valid. `define` refuses a definition by
 -- it. The doctor applies it to stored rows, because a row may be older than a rule. Absent fields are not checked. The
--- same rules in Rust are in definition.rs and job/backoff.rs.
+-- same rules in Rust are in definition.rs and job/backoff.rs; a test compares the ranges with RANGES.
 create or replace function windlass.definition_problem(definition jsonb, out field text, out problem text)
 language plpgsql immutable
 set search_path = pg_catalog, windlass, pg_temp
