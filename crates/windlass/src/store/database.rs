@@ -285,9 +285,7 @@ impl Database {
         statement: &Statement,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Row> {
-        let mut rows = self.query(statement, params).await?;
-        rows.pop()
-            .ok_or_else(|| Error::UnexpectedResult { message: format!("no row from `{}`", statement.text) })
+        statement.row_of(self.query(statement, params).await?)
     }
 }
 

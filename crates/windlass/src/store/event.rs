@@ -30,7 +30,7 @@ pub(crate) async fn emit(session: &Session, event: &NewEvent, payload: &str) -> 
 /// In a separate transaction.
 pub(crate) async fn emit_of(db: &Database, event: &NewEvent, payload: &str) -> Result<Emitted> {
     let rows = db.query_for(event.tenant, &EMIT, &params(event, &JsonText(payload))).await?;
-    rows.first().map(read_emitted).ok_or_else(crate::error::Error::unanswered)
+    Ok(read_emitted(&EMIT.row_of(rows)?))
 }
 
 /// On the caller's own connection or transaction.
