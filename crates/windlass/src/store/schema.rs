@@ -22,7 +22,7 @@ create table if not exists windlass.installed_functions (
 ";
 
 /// Run after every migration: the first jobs need their partitions.
-pub(crate) const PREPARE: &str = "select windlass.maintain_partitions(2)";
+pub(crate) const PREPARE: &str = "select windlass.maintain_partitions()";
 
 pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, name: "roles", sql: include_str!("../../migrations/0001_roles.sql") },

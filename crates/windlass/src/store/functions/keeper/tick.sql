@@ -19,12 +19,15 @@ as $$
 declare
   ends_at timestamptz;
   began timestamptz;
-  names text[] := array['promote', 'reap', 'unblock', 'expire', 'fold', 'prune', 'seal', 'purge_tenants', 'sample'];
-  counts integer[] := array_fill(0, array[11]);
-  spent integer[] := array_fill(0, array[11]);
-  more boolean[] := array_fill(true, array[11]);
-  notes text[] := array_fill(null::text, array[11]);
-  left_out boolean[] := array_fill(false, array[11]);
+  of_rows constant text[] := array['promote', 'reap', 'unblock', 'expire', 'fold', 'prune', 'seal', 'purge_tenants', 'sample'];
+  of_tables constant text[] := array['partition', 'retire'];
+  names text[] := array(select n from unnest(of_rows) n order by random());
+  -- What each duty did, at its position in `names`.
+  counts integer[] := array_fill(0, array[cardinality(of_rows || of_tables)]);
+  spent integer[] := counts;
+  more boolean[] := array_fill(true, array[cardinality(counts)]);
+  left_out boolean[] := array_fill(false, array[cardinality(counts)]);
+  notes text[] := array_fill(null::text, array[cardinality(counts)]);
   has_moved_rows boolean := false;
   has_locked_tables boolean := false;
   round record;
@@ -38,12 +41,11 @@ begin
   if not windlass.try_lock_gate('00000000-0000-0000-0000-000000000000', 'tick', true) then
     return;
   end if;
-  names := array(select n from unnest(names) n order by random());
-  names := case when random() < 0.5 then array['partition', 'retire'] || names else names || array['partition', 'retire'] end;
+  names := case when random() < 0.5 then of_tables || names else names || of_tables end;
   loop
     for i in 1 .. cardinality(names) loop
       continue when not more[i] or not is_first and clock_timestamp() >= ends_at;
-      if names[i] in ('partition', 'retire') and has_moved_rows or names[i] not in ('partition', 'retire') and has_locked_tables then
+      if (case when names[i] = any (of_tables) then has_moved_rows else has_locked_tables end) then
         more[i] := false;
         left_out[i] := true;
         continue;
@@ -52,8 +54,8 @@ begin
       begin
         select d.moved, d.has_more into round from windlass.run_duty(names[i]) d;
         counts[i] := counts[i] + coalesce(round.moved, 0);
-        more[i] := coalesce(round.has_more, false) and names[i] not in ('partition', 'retire');
-        if names[i] in ('partition', 'retire') then
+        more[i] := coalesce(round.has_more, false) and names[i] <> all (of_tables);
+        if names[i] = any (of_tables) then
           has_locked_tables := has_locked_tables or round.moved > 0;
         else
           has_moved_rows := has_moved_rows or round.moved > 0;
