@@ -15,7 +15,7 @@ use crate::model::job::backoff::Backoff;
 use crate::model::job::settle::{OnLost, OnTimeout};
 use crate::model::job::state::State;
 use crate::model::job::unique::Unique;
-use crate::model::new_job::JobArgs;
+use crate::model::new_job::{JobArgs, NewJob};
 use crate::text::redact::Redaction;
 
 pub use policies::Policies;
@@ -280,7 +280,7 @@ pub const RANGES: [(&str, i64, i64); 9] = [
     ("max_lost", 1, 1000),
     ("max_snoozes", 0, 32_000),
     ("max_running", 1, 1_000_000),
-    ("start_deadline_seconds", 1, 316_224_000),
+    ("start_deadline_seconds", 1, NewJob::MAX_DELAY.as_secs() as i64),
 ];
 
 /// The same checks for fields in JSON. The caller checks their names and types; the constraints of the database reject

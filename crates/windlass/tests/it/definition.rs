@@ -52,6 +52,13 @@ async fn the_ranges_of_numbers_are_the_same_everywhere() {
             }
         }
     }
+    let ten_years = windlass::NewJob::MAX_DELAY.as_secs();
+    for (window, is_valid) in [(ten_years, true), (ten_years + 1, false)] {
+        let unique = json!({"window_seconds": window});
+        let row = client.query_one("select windlass.is_uniqueness($1)", &[&unique]).await.unwrap();
+        assert_eq!(row.get::<_, bool>(0), is_valid);
+        assert_eq!(serde_json::from_value::<windlass::job::Unique>(unique).is_ok(), is_valid);
+    }
     let in_sql =
         "select count(*) from pg_proc p, regexp_matches(p.prosrc, '\\(''[a-z_]+'', [0-9]+, [0-9]+', 'g')
         where p.proname = 'definition_problem'";

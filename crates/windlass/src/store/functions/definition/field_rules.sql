@@ -19,7 +19,7 @@ set search_path = pg_catalog, windlass, pg_temp
 as $$
   select case jsonb_typeof(value)
     when 'object' then value - 'window_seconds' = '{}'
-      and jsonb_path_exists(value, '$.window_seconds ? (@.type() == "number" && @ > 0 && @ <= 316224000)')
+      and jsonb_path_exists(value, '$.window_seconds ? (@.type() == "number" && @ > 0 && @ <= 315360000)')
     else value in ('"active"', '"forever"') end
 $$;
 

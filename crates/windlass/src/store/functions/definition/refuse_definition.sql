@@ -13,7 +13,7 @@ begin
   for rule in
     select * from (values ('timeout_seconds', 1, 604800::bigint, false), ('max_attempts', 1, 1000, false), ('priority', 0, 1000, false),
       ('min_priority', 0, 1000, false), ('max_priority', 0, 1000, false), ('max_lost', 1, 1000, false), ('max_snoozes', 0, 32000, false),
-      ('max_running', 1, 1000000, true), ('start_deadline_seconds', 1, 316224000, true)) r (name, lowest, highest, is_optional)
+      ('max_running', 1, 1000000, true), ('start_deadline_seconds', 1, 315360000, true)) r (name, lowest, highest, is_optional)
   loop
     value := definition -> rule.name;
     if value is not null and not (rule.is_optional and value = 'null') and not windlass.is_whole(value, rule.lowest, rule.highest) then
@@ -43,7 +43,7 @@ begin
                    then 'must be a JSON Schema' end),
                  ('backoff', windlass.backoff_problem(definition -> 'backoff')),
                  ('uniqueness', case when not windlass.is_uniqueness(definition -> 'uniqueness') then
-                    'must be "active", "forever" or {"window_seconds": n}, where n is greater than 0 and at most 316224000 (10 years)' end),
+                    'must be "active", "forever" or {"window_seconds": n}, where n is greater than 0 and at most 315360000 (ten years)' end),
                  ('retention', windlass.retention_problem(definition -> 'retention')),
                  ('redaction', windlass.redaction_problem(definition -> 'redaction'))) f (name, problem)
    where f.problem is not null limit 1;

@@ -23,8 +23,8 @@ begin
     raise exception 'if_unmet % is not one of cancel, run, wait', quote_literal(if_unmet) using errcode = 'WL007', column = 'if_unmet';
   end if;
   if not windlass.is_uniqueness(uniqueness) then
-    raise exception 'uniqueness must be "active", "forever" or {"window_seconds": n}, where n is greater than 0 and at most % (10 years)',
-      316224000
+    raise exception 'uniqueness must be "active", "forever" or {"window_seconds": n}, where n is greater than 0 and at most % (ten years)',
+      315360000
       using errcode = 'WL007', column = 'uniqueness';
   end if;
   if cardinality(tags) > 20 or not windlass.is_list(tags) or exists (select from unnest(tags) t where t is null
