@@ -26,7 +26,7 @@ pub(crate) struct Route {
 }
 
 static ROUTE: Statement = Statement {
-    text: "select tenant_id, lane, max_attempts, has_start_deadline as is_guarded, arg_schema from windlass.route_of($1, $2, $3, $4)",
+    text: "select tenant_id, lane, max_attempts, is_guarded, arg_schema from windlass.route_of($1, $2, $3, $4)",
     types: &[Type::UUID, Type::TEXT, Type::TEXT, Type::INT4],
 };
 
@@ -42,7 +42,7 @@ pub(crate) async fn route(
 }
 
 static KEEPER_ROUTE: Statement = Statement {
-    text: "select tenant_id, lane, max_attempts, has_start_deadline as is_guarded, arg_schema from windlass.keeper_route($1, $2)",
+    text: "select tenant_id, lane, max_attempts, is_guarded, arg_schema from windlass.keeper_route($1, $2)",
     types: &[Type::UUID, Type::TEXT],
 };
 
