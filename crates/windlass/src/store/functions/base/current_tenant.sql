@@ -45,16 +45,18 @@ begin
 end
 $$;
 
--- Whether the caller is an operator or an admin. Not the login: a gateway's login may have the roles of all of its callers. From
--- PostgreSQL 16 on, who only administers a role is a member too, and is neither.
-create or replace function windlass.is_administrators() returns boolean
+-- Whether the caller may do what this role may. Not the login: a gateway's login may have the roles of all of its callers. From
+-- PostgreSQL 16 on, a member may have neither the privileges of a role nor the right to take it: whoever only administers it. This
+-- function and those that call it are plain expressions, because a subquery would not be inlined.
+create or replace function windlass.can_act_as(role name) returns boolean
 language sql stable
-return case when current_setting('server_version_num')::integer >= 160000 then
-       pg_has_role(windlass.caller()::name, 'windlass_admin', 'USAGE, SET')
-    or pg_has_role(windlass.caller()::name, 'windlass_operator', 'USAGE, SET')
-  else
-       pg_has_role(windlass.caller()::name, 'windlass_admin', 'MEMBER')
-    or pg_has_role(windlass.caller()::name, 'windlass_operator', 'MEMBER') end;
+return pg_has_role(windlass.caller()::name, role,
+  case when current_setting('server_version_num')::integer >= 160000 then 'USAGE, SET' else 'MEMBER' end);
+
+-- Whether the caller is an operator or an admin.
+create or replace function windlass.is_administrator() returns boolean
+language sql stable
+return windlass.can_act_as('windlass_admin') or windlass.can_act_as('windlass_operator');
 
 -- Returns the actor for the audit trail. The server names its caller. Every other caller is recorded by its login, followed by the name
 -- that it gives, if any. Commands with a database URL give local:USER@LOGIN, which is accepted from a login that can administer, if it is
@@ -65,7 +67,7 @@ return case
   when windlass.is_server() then coalesce(named, windlass.login_actor())
   when coalesce(btrim(named), '') = '' or named = windlass.login_actor() then windlass.login_actor()
   when starts_with(named, 'local:') and right(named, length(session_user::text) + 1) = '@' || session_user
-    and windlass.is_administrators() then named
+    and windlass.is_administrator() then named
   else windlass.login_actor() || ' as ' || named end;
 
 -- Returns the role for the audit trail. The server names the role of its caller. Every other caller is recorded by its database
@@ -77,30 +79,16 @@ return case
   else windlass.caller() end;
 
 -- Whether the caller is one of our own processes that route jobs themselves, and that is trusted to have validated them: workers,
--- keepers and the server. Applications, operators and the admin are people's logins, whose jobs are checked. Both
--- functions are plain expressions, because a subquery would not be inlined.
+-- keepers and the server. Applications, operators and the admin are people's logins, whose jobs are checked.
 create or replace function windlass.routes_jobs() returns boolean
 language sql stable
-return case when current_setting('server_version_num')::integer >= 160000 then
-       pg_has_role(windlass.caller()::name, 'windlass_worker', 'USAGE, SET')
-    or pg_has_role(windlass.caller()::name, 'windlass_keeper', 'USAGE, SET')
-    or pg_has_role(windlass.caller()::name, 'windlass_owner', 'USAGE, SET')
-  else
-       pg_has_role(windlass.caller()::name, 'windlass_worker', 'MEMBER')
-    or pg_has_role(windlass.caller()::name, 'windlass_keeper', 'MEMBER')
-    or pg_has_role(windlass.caller()::name, 'windlass_owner', 'MEMBER') end;
+return windlass.can_act_as('windlass_worker') or windlass.can_act_as('windlass_keeper') or windlass.can_act_as('windlass_owner');
 
 -- Whether the caller may name any tenant if there is no current one: workers, keepers, the server, the admin and
--- operators may; an application may not. From PostgreSQL 16 on, a member may have neither the privileges of a role nor the
--- right to take it: whoever only administers it.
+-- operators may; an application may not.
 create or replace function windlass.serves_all_tenants() returns boolean
 language sql stable
-return windlass.routes_jobs() or case when current_setting('server_version_num')::integer >= 160000 then
-       pg_has_role(windlass.caller()::name, 'windlass_admin', 'USAGE, SET')
-    or pg_has_role(windlass.caller()::name, 'windlass_operator', 'USAGE, SET')
-  else
-       pg_has_role(windlass.caller()::name, 'windlass_admin', 'MEMBER')
-    or pg_has_role(windlass.caller()::name, 'windlass_operator', 'MEMBER') end;
+return windlass.routes_jobs() or windlass.can_act_as('windlass_admin') or windlass.can_act_as('windlass_operator');
 
 -- The only rule about tenants; every function that takes a tenant calls it. Returns the tenant of the call: the named
 -- one, else the current one, else the default tenant. With a current tenant, no other tenant can be named. Without one,
