@@ -179,7 +179,7 @@ async fn two_concurrent_changes_do_not_undo_each_other() {
     assert_eq!(found, ("suspended".to_owned(), "Renamed".to_owned(), Some(7)));
 }
 
-/// As an enqueue is; see `refuse_tenant`.
+/// As an enqueue is; see `check_tenants_active`.
 #[tokio::test]
 async fn a_suspended_tenants_jobs_are_not_retried() {
     let queue = TestQueue::create().await;

@@ -181,7 +181,7 @@ async fn an_event_of_a_concurrently_marked_tenant(queue: &TestQueue, hand: &Hand
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_that_does_not_recheck_its_tenant_is_detected() {
-    let guard = "perform windlass.refuse_tenant(array[tenant]);";
+    let guard = "perform windlass.check_tenants_active(array[tenant]);";
     let expected = "an event was added to a tenant that is being deleted";
     catches("emit", guard, "", expected, an_event_of_a_concurrently_marked_tenant).await;
 }

@@ -9,7 +9,7 @@ return nullif(current_setting('windlass.tenant_id', true), '')::uuid;
 -- owner's work is done by another session: a function of an index under autovacuum, ANALYZE and REINDEX, the query of a materialized view
 -- under REFRESH. PostgreSQL changes the role for it, but `session_user` is that session's login, mostly a superuser. It forbids such
 -- code to end a subscription, which has no effect here. Everything that decides by the login, or writes it down, calls this first.
-create or replace function windlass.need_own_session() returns void
+create or replace function windlass.check_own_session() returns void
 language plpgsql
 as $$
 begin
@@ -36,7 +36,7 @@ language plpgsql stable
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 begin
-  perform windlass.need_own_session();
+  perform windlass.check_own_session();
   if exists (select from pg_roles r where r.rolname = session_user and r.rolsuper) then
     return windlass.caller() in ('windlass_server', 'windlass_admin');
   end if;
@@ -108,7 +108,7 @@ begin
     end if;
     raise exception 'the installation is not a tenant: unset windlass.tenant_id' using errcode = 'WL003', detail = wanted::pg_catalog.text;
   elsif current is null and windlass.serves_all_tenants() then
-    perform windlass.need_own_session();
+    perform windlass.check_own_session();
     return wanted;
   elsif current is not null then
     raise exception 'the current tenant of this transaction is another one' using errcode = 'WL003', detail = wanted::pg_catalog.text;
@@ -130,13 +130,13 @@ begin
   if windlass.current_tenant() is not null or not windlass.serves_all_tenants() then
     perform windlass.tenant_for(n.id) from (select distinct u.id from unnest(named) u (id)) n;
   else
-    perform windlass.need_own_session();
+    perform windlass.check_own_session();
   end if;
 end
 $$;
 
 -- Refuses (WL003) while there is a current tenant: what belongs to all tenants is not changed on behalf of one of them.
-create or replace function windlass.need_no_tenant(what text) returns void
+create or replace function windlass.check_no_tenant(what text) returns void
 language plpgsql stable
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -149,7 +149,7 @@ end
 $$;
 
 -- Refuses (WL003) a tenant that does not exist. It is not deleted before the transaction ends.
-create or replace function windlass.need_tenant(tenant uuid) returns void
+create or replace function windlass.check_tenant_exists(tenant uuid) returns void
 language plpgsql
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -165,7 +165,7 @@ $$;
 -- Every function that enqueues calls it last, after a write, so that purge_tenant sees its transaction. A transaction
 -- with a fixed snapshot may have taken it before the tenant was closed, and would still read that it is open. So it
 -- locks the row, which fails if the row has changed since.
-create or replace function windlass.refuse_tenant(tenants uuid[]) returns void
+create or replace function windlass.check_tenants_active(tenants uuid[]) returns void
 language plpgsql
 set search_path = pg_catalog, windlass, pg_temp
 as $$

@@ -20,9 +20,9 @@ declare
   turns integer;
 begin
   if late_ms not between 0 and 3600000 then
-    perform windlass.refuse_span('late_ms', 0, 3600000);
+    perform windlass.raise_span('late_ms', 0, 3600000);
   elsif ring_ms not between 0 and 600000 then
-    perform windlass.refuse_span('ring_ms', 0, 600000);
+    perform windlass.raise_span('ring_ms', 0, 600000);
   end if;
   update windlass.event_pending p set retry_at = null
     from (select h.tenant_id, h.event_id from windlass.event_pending h where h.retry_at <= clock_timestamp()
@@ -91,7 +91,7 @@ declare
   item record;
 begin
   if not (windlass.is_list(tenants) and windlass.is_list(afters)) then
-    perform windlass.refuse_array();
+    perform windlass.raise_array();
   end if;
   perform windlass.tenants_for(tenants);
   for i in 1 .. cardinality(tenants) loop
@@ -126,7 +126,7 @@ create or replace function windlass.hold_event_back(tenant uuid, event uuid, pro
 language sql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
-  select windlass.refuse_span('for_seconds', 0, 86400) where for_seconds not between 0 and 86400;
+  select windlass.raise_span('for_seconds', 0, 86400) where for_seconds not between 0 and 86400;
   select windlass.tenant_for(tenant);
   update windlass.event_pending p
      set problem = left(hold_event_back.problem, 500), retry_at = clock_timestamp() + make_interval(secs => for_seconds)

@@ -25,7 +25,7 @@ declare
   written integer;
 begin
   if coalesce(slot_seconds not between 1 and 3600, true) then
-    perform windlass.refuse_span('slot_seconds', 1, 3600);
+    perform windlass.raise_span('slot_seconds', 1, 3600);
   end if;
   upto := date_bin(slot, clock_timestamp() - interval '2 seconds', epoch);
   if exists (select from windlass.keeper_mark m where m.duty = 'activity' and m.reached >= upto) or not windlass.try_gate('sample') then

@@ -49,11 +49,11 @@ declare
   more record;
 begin
   if not (windlass.is_list(lanes) and windlass.is_list(after_seqs) and windlass.is_list(counts)) then
-    perform windlass.refuse_array();
+    perform windlass.raise_array();
   end if;
-  perform windlass.need_read_committed(); -- hold_to_running must count with a snapshot newer than its lock
+  perform windlass.check_read_committed(); -- hold_to_running must count with a snapshot newer than its lock
   if with_token is null then
-    perform windlass.refuse_null('with_token');
+    perform windlass.raise_null('with_token');
   end if;
   select array_agg(f.place) into places
     from (select f.place from unnest(lanes, after_seqs) w (lane, after_seq)

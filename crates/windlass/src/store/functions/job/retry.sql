@@ -117,7 +117,7 @@ begin
     perform windlass.reopen_fire(tenant, job, body.trigger_id, body.created_at);
   end if;
   perform windlass.hold_to_quota(tenant, 1);
-  perform windlass.refuse_tenant(array[tenant]);
+  perform windlass.check_tenants_active(array[tenant]);
   if result = 'blocked' then
     perform windlass.unblock(tenant, array(select d.needs_job_id from windlass.dependency d
       where d.tenant_id = tenant and d.job_id = retry_unaudited.job), array[job]);

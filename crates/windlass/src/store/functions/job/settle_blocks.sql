@@ -54,7 +54,7 @@ begin
   if not (windlass.is_list(tenants) and windlass.is_list(lanes) and windlass.is_list(seqs) and windlass.is_list(attempts)
       and windlass.is_list(tokens) and windlass.is_list(positions) and windlass.is_list(ran_ms) and windlass.is_list(details)
       and windlass.is_list(only_workers)) then
-    perform windlass.refuse_array();
+    perform windlass.raise_array();
   end if;
   perform windlass.tenants_for(tenants);
   perform windlass.stay_durable();

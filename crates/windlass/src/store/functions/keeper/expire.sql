@@ -32,7 +32,7 @@ declare
   waits integer;
   done uuid[];
 begin
-  perform windlass.need_read_committed();
+  perform windlass.check_read_committed();
   looked := 0;
   select count(*) >= most, array_agg(distinct x.tenant_id) into has_more, tenants
     from (select x.tenant_id from windlass.expiry x where x.expires_at <= at order by x.expires_at limit most) x;

@@ -23,7 +23,7 @@ declare
   has_problem boolean;
   leaked integer[];
 begin
-  perform windlass.need_read_committed();
+  perform windlass.check_read_committed();
   leaked := array(select w.worker from windlass.waiting w
     where not exists (select from windlass.job_workers j where j.id = w.worker and j.stopped_at is null));
   if leaked <> '{}' then

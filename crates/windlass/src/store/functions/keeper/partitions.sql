@@ -17,12 +17,12 @@ declare
   result text;
   most constant integer := case when pg_has_role(session_user, 'windlass_owner', 'MEMBER') then 12 else 2 end;
 begin
-  perform windlass.need_own_session();
+  perform windlass.check_own_session();
   made := 0;
   dropped := 0;
   is_unfinished := false;
   if days_ahead is null or days_ahead not between 0 and most then
-    perform windlass.refuse_span('days_ahead', 0, most); -- each partition is a cost for every statement
+    perform windlass.raise_span('days_ahead', 0, most); -- each partition is a cost for every statement
   end if;
   if not windlass.try_gate('partitions') then
     return;

@@ -33,7 +33,7 @@ declare
   round record;
   is_first boolean := true;
 begin
-  perform windlass.need_read_committed();
+  perform windlass.check_read_committed();
   if coalesce(tick.budget not between interval '0' and interval '1 minute', true) then
     raise exception 'budget must be between 0 and 1 minute' using errcode = 'WL007', column = 'budget';
   end if;

@@ -9,9 +9,9 @@ set jit = off
 set lock_timeout = '200ms'
 as $$
 begin
-  perform windlass.need_read_committed();
+  perform windlass.check_read_committed();
   if coalesce(most not between 1 and 100000, true) then
-    perform windlass.refuse_span('most', 1, 100000); -- an empty slice would end a pass over dependencies that it has not read
+    perform windlass.raise_span('most', 1, 100000); -- an empty slice would end a pass over dependencies that it has not read
   end if;
   select n.decided, n.has_more into decided, has_more from windlass.unblock_new(least(most, 200)) n;
   if has_more then

@@ -23,9 +23,9 @@ declare
 begin
   if not (windlass.is_list(tenants) and windlass.is_list(jobs) and windlass.is_list(attempts)
       and windlass.is_list(tokens) and windlass.is_list(details)) then
-    perform windlass.refuse_array();
+    perform windlass.raise_array();
   end if;
-  perform windlass.need_read_committed();
+  perform windlass.check_read_committed();
   perform windlass.tenants_for(tenants);
   locked := array(
     select w.id from windlass.job_workers w

@@ -37,15 +37,15 @@ declare
   tokens uuid[];
   got record;
 begin
-  perform windlass.need_read_committed();
+  perform windlass.check_read_committed();
   if not (windlass.is_list(take.keys) and windlass.is_list(take.queues)) then
-    perform windlass.refuse_array(case when windlass.is_list(take.keys) then 'queues' else 'keys' end);
+    perform windlass.raise_array(case when windlass.is_list(take.keys) then 'queues' else 'keys' end);
   elsif coalesce(take.keys, '{}') = '{}' and coalesce(take.queues, '{}') = '{}' then
     raise exception 'keys is required, or queues' using errcode = 'WL007', column = 'keys';
   elsif cardinality(take.keys) > 1000 or cardinality(take.queues) > 1000 then
     raise exception 'keys and queues have at most 1000 names each' using errcode = 'WL007', column = 'keys';
   elsif coalesce(take.most not between 1 and 100, true) then
-    perform windlass.refuse_span('most', 1, 100);
+    perform windlass.raise_span('most', 1, 100);
   end if;
   seconds := windlass.lease_seconds(take.lease);
   own_tenant := windlass.tenant_for(take.tenant_id);
@@ -93,7 +93,7 @@ begin
     exit when room = 0 or clock_timestamp() > began + interval '500 ms';
   end loop;
 exception when lock_not_available then
-  perform windlass.refuse_locked('the worker ' || own_name);
+  perform windlass.raise_locked('the worker ' || own_name);
 end
 $$;
 
@@ -117,7 +117,7 @@ begin
   if worker_id !~ '^[A-Za-z0-9._:-]{1,200}$' then
     raise exception 'worker_id must have 1 to 200 letters, digits or . _ : -' using errcode = 'WL007', column = 'worker_id';
   end if;
-  perform windlass.need_own_session();
+  perform windlass.check_own_session();
   return coalesce(worker_id, regexp_replace(session_user, '[^A-Za-z0-9._:-]', '_', 'g')) || '@' || tenant;
 end
 $$;

@@ -7,13 +7,13 @@ as $$
 declare
   made uuid;
 begin
-  perform windlass.need_no_tenant('the list of tenants');
+  perform windlass.check_no_tenant('the list of tenants');
   -- A missing field is refused like an empty one.
-  perform windlass.refuse_tenant_fields('{"name": "", "slug": ""}' || fields - 'id');
+  perform windlass.check_tenant_fields('{"name": "", "slug": ""}' || fields - 'id');
   if fields ->> 'id' is not null and not windlass.is_of_type(fields ->> 'id', 'uuid') then
     raise exception 'id must be a UUID' using errcode = 'WL007', column = 'id';
   end if;
-  perform windlass.refuse_tenant_id((fields ->> 'id')::uuid, fields ->> 'slug');
+  perform windlass.check_tenant_id((fields ->> 'id')::uuid, fields ->> 'slug');
   insert into windlass.tenants (id, slug, name, weight, timezone, max_queued, max_running, requests_per_minute,
       max_lanes, max_queue_names, max_triggers)
     select coalesce(n.id, gen_random_uuid()), n.slug, n.name, coalesce(n.weight, 1), coalesce(n.timezone, 'UTC'), n.max_queued,
@@ -24,8 +24,8 @@ begin
     on conflict do nothing
   returning id into made;
   if not found then
-    perform windlass.refuse_tenant_id((fields ->> 'id')::uuid, fields ->> 'slug'); -- again: it was created meanwhile
-    perform windlass.refuse_used('slug', 'tenants_slug_unique');
+    perform windlass.check_tenant_id((fields ->> 'id')::uuid, fields ->> 'slug'); -- again: it was created meanwhile
+    perform windlass.raise_used('slug', 'tenants_slug_unique');
   end if;
   if fields ->> 'max_queued' is not null then
     perform windlass.watch_tenants();
@@ -36,7 +36,7 @@ end
 $$;
 
 -- Refuses (WL007) unknown and invalid fields of a tenant, with the field's name.
-create or replace function windlass.refuse_tenant_fields(fields jsonb) returns void
+create or replace function windlass.check_tenant_fields(fields jsonb) returns void
 language plpgsql stable
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -83,7 +83,7 @@ $$;
 -- that is being deleted stays so, except the default tenant, which earlier builds let an operator mark. A tenant that is as
 -- requested keeps its time of change, and nothing is recorded.
 -- Returns null if there is none. Waits at most three seconds for a transaction that has locked the tenant's row, which an
--- application can keep open: one that enqueued with a fixed snapshot (see refuse_tenant), or under a quota.
+-- application can keep open: one that enqueued with a fixed snapshot (see check_tenants_active), or under a quota.
 create or replace function windlass.change_tenant(of_id uuid, fields jsonb) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -93,9 +93,9 @@ as $$
 declare
   was jsonb;
 begin
-  perform windlass.need_no_tenant('the list of tenants');
+  perform windlass.check_no_tenant('the list of tenants');
   perform windlass.tenant_for(of_id);
-  perform windlass.refuse_tenant_fields(fields);
+  perform windlass.check_tenant_fields(fields);
   -- Locked first: an update that waits for the row would see concurrent changes in it, but not in the row that it is
   -- joined with.
   perform from windlass.tenants t where t.id = of_id for no key update;
@@ -120,7 +120,7 @@ begin
   end if;
   return windlass.shown_tenant(of_id);
 exception when lock_not_available then
-  perform windlass.refuse_locked('the tenant');
+  perform windlass.raise_locked('the tenant');
 end
 $$;
 
@@ -135,9 +135,9 @@ as $$
 declare
   was jsonb;
 begin
-  perform windlass.need_no_tenant('the list of tenants');
+  perform windlass.check_no_tenant('the list of tenants');
   perform windlass.tenant_for(of_id);
-  perform windlass.refuse_default_tenant(of_id);
+  perform windlass.check_default_tenant(of_id);
   perform from windlass.tenants t where t.id = of_id for no key update;
   was := windlass.shown_tenant(of_id);
   update windlass.tenants t set status = 'deleting', updated_at = now() where t.id = of_id and t.status <> 'deleting';
@@ -147,7 +147,7 @@ begin
   end if;
   return windlass.shown_tenant(of_id);
 exception when lock_not_available then
-  perform windlass.refuse_locked('the tenant');
+  perform windlass.raise_locked('the tenant');
 end
 $$;
 
@@ -167,7 +167,7 @@ declare
   purged integer := 0;
   blocked text;
 begin
-  perform windlass.need_read_committed();
+  perform windlass.check_read_committed();
   update windlass.tenants t set purge_blocked = held
    where t.id = any (array(
      select d.id from windlass.tenants d

@@ -83,7 +83,7 @@ end
 $$;
 
 -- Takes the lock on the tenant's row that the rest of an enqueue needs, before a lane is created: that of lock_quota, or,
--- in a transaction with a fixed snapshot, that of refuse_tenant. Others hold the row while they wait for the lane.
+-- in a transaction with a fixed snapshot, that of check_tenants_active. Others hold the row while they wait for the lane.
 create or replace function windlass.lock_tenant(tenant uuid) returns void
 language plpgsql
 as $$

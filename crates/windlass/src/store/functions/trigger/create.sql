@@ -10,8 +10,8 @@ declare
   new_id uuid;
 begin
   perform windlass.tenant_for(tenant);
-  perform windlass.need_values(jsonb_build_object('tenant', tenant));
-  perform windlass.refuse_trigger(fields, next_due);
+  perform windlass.check_not_null(jsonb_build_object('tenant', tenant));
+  perform windlass.check_trigger(fields, next_due);
   perform windlass.hold_to_triggers(tenant);
   perform windlass.route(tenant, fields ->> 'definition_key', null, null); -- refuses a definition that does not exist or is not active
   insert into windlass.job_triggers (tenant_id, label, is_enabled, trigger_type, event_name, conditions, cron_expr, timezone,

@@ -28,7 +28,7 @@ declare
   known integer[];
 begin
   if not (windlass.is_list(active_lanes.definition_keys) and windlass.is_list(active_lanes.queues)) then
-    perform windlass.refuse_array();
+    perform windlass.raise_array();
   end if;
   loop
     with recursive walk (lane, step) as (
@@ -68,7 +68,7 @@ create or replace function windlass.has_several_tenants(definition_keys text[]) 
 language sql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
-  select windlass.refuse_array() where not windlass.is_list(definition_keys);
+  select windlass.raise_array() where not windlass.is_list(definition_keys);
   select count(distinct e.tenant_id) > 1
     from windlass.job_definitions d
     cross join lateral (
@@ -85,7 +85,7 @@ create or replace function windlass.lanes_with_work(lanes integer[]) returns set
 language sql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
-  select windlass.refuse_array() where not windlass.is_list(lanes_with_work.lanes);
+  select windlass.raise_array() where not windlass.is_list(lanes_with_work.lanes);
   select n.id from unnest(lanes_with_work.lanes) w (lane)
     cross join lateral (select l.id, l.tenant_id, l.queue from windlass.lane l where l.id = w.lane offset 0) n
    where exists (select from windlass.line l where l.lane = w.lane)

@@ -1,6 +1,6 @@
 -- Refuses invalid options of the SQL function, with the field's name; Rust callers validate before.
 -- texts: dedupe_key, idempotency_key, ordering_key, subject_type, subject_id, correlation_id, source_ref, trace.
-create or replace function windlass.refuse_options(
+create or replace function windlass.check_options(
   payload jsonb, source text, max_attempts integer, if_unmet text, uniqueness jsonb, tags text[], texts text[])
 returns void
 language plpgsql immutable
@@ -11,7 +11,7 @@ begin
   if payload is null then
     raise exception 'payload must not be null' using errcode = 'WL007', column = 'payload';
   end if;
-  perform windlass.refuse_json('payload', payload);
+  perform windlass.check_json('payload', payload);
   if windlass.source_code(source) is null then
     raise exception 'source % is not one of manual, event, schedule, system', quote_nullable(source)
       using errcode = 'WL007', column = 'source';

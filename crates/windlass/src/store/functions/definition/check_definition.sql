@@ -51,7 +51,7 @@ end
 $$;
 
 -- Refuses (WL007) unknown and invalid fields of a definition. Nothing is stored that a keeper cannot read.
-create or replace function windlass.refuse_definition(definition jsonb) returns void
+create or replace function windlass.check_definition(definition jsonb) returns void
 language plpgsql immutable
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -71,7 +71,7 @@ begin
   if found then
     raise exception 'unknown field %', quote_literal(unknown) using errcode = 'WL007', column = left(unknown, 100);
   end if;
-  perform windlass.refuse_json(f.name, definition -> f.name)
+  perform windlass.check_json(f.name, definition -> f.name)
      from unnest(array['description', 'arg_schema', 'backoff', 'uniqueness', 'retention', 'redaction']) f (name) where definition ? f.name;
   select * into refused from windlass.definition_problem(definition);
   if refused.field is not null then
