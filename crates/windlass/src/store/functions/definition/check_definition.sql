@@ -43,7 +43,7 @@ begin
                    then 'must be a JSON Schema' end),
                  ('backoff', windlass.backoff_problem(definition -> 'backoff')),
                  ('uniqueness', case when not windlass.is_uniqueness(definition -> 'uniqueness') then
-                    'must be "active", "forever" or {"window_seconds": n}, where n is greater than 0 and at most 315360000 (ten years)' end),
+                   'must be "active", "forever" or {"window_seconds": n}, where n is greater than 0 and at most 315360000 (ten years)' end),
                  ('retention', windlass.retention_problem(definition -> 'retention')),
                  ('redaction', windlass.redaction_problem(definition -> 'redaction'))) f (name, problem)
    where f.problem is not null limit 1;

@@ -9,7 +9,7 @@ declare
   refused text;
 begin
   if payload is null then
-    raise exception 'payload must not be null' using errcode = 'WL007', column = 'payload';
+    perform windlass.raise_null('payload');
   end if;
   perform windlass.check_json('payload', payload);
   if windlass.source_code(source) is null then

@@ -155,9 +155,10 @@ create or replace function windlass.lost_detail(ended text, failures smallint, l
   definition_key text, is_canceled boolean, remaining_ms bigint) returns jsonb
 language sql volatile
 as $$
-  select windlass.settlement(ended, null, null, failures, lost, snoozes, max_attempts, coalesce(d.max_lost, (p.policies ->> 'max_lost')::smallint),
-           coalesce(d.max_snoozes, (p.policies ->> 'max_snoozes')::smallint), d.backoff, coalesce(d.on_timeout, p.policies ->> 'on_timeout'),
-           coalesce(d.on_lost, p.policies ->> 'on_lost'), is_canceled, remaining_ms, random())
+  select windlass.settlement(ended, null, null, failures, lost, snoozes, max_attempts,
+           coalesce(d.max_lost, (p.policies ->> 'max_lost')::smallint), coalesce(d.max_snoozes, (p.policies ->> 'max_snoozes')::smallint),
+           d.backoff, coalesce(d.on_timeout, p.policies ->> 'on_timeout'), coalesce(d.on_lost, p.policies ->> 'on_lost'), is_canceled,
+           remaining_ms, random())
          || jsonb_build_object('error', case ended when 'timeout' then 'the attempt ran past its timeout'
               else 'the worker''s lease expired' end)
     from (values (windlass.default_policies())) p (policies) left join windlass.job_definitions d on d.key = definition_key
