@@ -59,8 +59,8 @@ pub use ask::{Claim, Heartbeat, Puller, WorkerInfo};
 pub use given::{HeartbeatReply, Held, PulledJob, Registered};
 pub use undelivered::PulledJobs;
 
+use crate::attempt::compiled::CompiledDefinition;
 use crate::attempt::done::{Done, Failure};
-use crate::attempt::known::Known;
 use crate::blocking::by_size;
 use crate::error::{Error, Result};
 use crate::model::job::claimed::Fence;
@@ -359,25 +359,29 @@ pub(crate) struct Definitions(Mutex<HashMap<Arc<str>, Read>>);
 #[derive(Debug, Clone)]
 struct Read {
     at: Instant,
-    known: Arc<Known>,
+    compiled: Arc<CompiledDefinition>,
     meters: Arc<Meters>,
 }
 
 impl Definitions {
     const AGE: Duration = Duration::from_secs(5);
 
-    pub(crate) async fn get(&self, database: &Database, key: &Arc<str>) -> Result<(Arc<Known>, Arc<Meters>)> {
+    pub(crate) async fn get(
+        &self,
+        database: &Database,
+        key: &Arc<str>,
+    ) -> Result<(Arc<CompiledDefinition>, Arc<Meters>)> {
         let read = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned();
         if let Some(read) = &read
             && read.at.elapsed() < Self::AGE
         {
-            return Ok((read.known.clone(), read.meters.clone()));
+            return Ok((read.compiled.clone(), read.meters.clone()));
         }
-        let known = Arc::new(Known::read(database, key).await?);
+        let compiled = Arc::new(CompiledDefinition::read(database, key).await?);
         let meters = read.map_or_else(|| Arc::new(Meters::new(key)), |read| read.meters);
-        let fresh = Read { at: Instant::now(), known: known.clone(), meters: meters.clone() };
+        let fresh = Read { at: Instant::now(), compiled: compiled.clone(), meters: meters.clone() };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), fresh);
-        Ok((known, meters))
+        Ok((compiled, meters))
     }
 }
 

@@ -286,7 +286,7 @@ impl Dispatcher {
         let mut given: Vec<Vec<PulledJob>> = Vec::new();
         for one in dealt {
             let fence = one.claimed.fence;
-            let (known, meters) =
+            let (compiled, meters) =
                 match self.definitions.get(&self.database, &one.claimed.definition_key).await {
                     Ok(read) => read,
                     Err(error) => {
@@ -297,8 +297,8 @@ impl Dispatcher {
                 };
             meters.claimed.increment(1);
             meters.queue_seconds.record(one.claimed.queued_ms.max(0) as f64 / 1000.0);
-            if let Some(refusal) = known.refusal(&one.claimed) {
-                let refused = Refused { claimed: one.claimed, known, meters, refusal };
+            if let Some(refusal) = compiled.refusal(&one.claimed) {
+                let refused = Refused { claimed: one.claimed, compiled, meters, refusal };
                 self.leftovers.leave(Leftover::Refused(Box::new(refused)), &backlog);
                 continue;
             }

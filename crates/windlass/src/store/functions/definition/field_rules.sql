@@ -83,7 +83,8 @@ begin
     end if;
   end loop;
   complete := (windlass.default_policies() -> 'backoff') || value;
-  return case when (complete -> 'cap_seconds')::numeric < (complete -> 'base_seconds')::numeric then 'cap_seconds must be at least base_seconds' end;
+  return case when (complete -> 'cap_seconds')::numeric < (complete -> 'base_seconds')::numeric
+    then 'cap_seconds must be at least base_seconds' end;
 end
 $$;
 

@@ -18,7 +18,7 @@ begin
     raise exception 'name must be words of letters, digits, _ and -, separated by dots, with at most 200 characters'
       using errcode = 'WL007', column = 'name';
   elsif emit.payload is null then
-    raise exception 'payload must not be null' using errcode = 'WL007', column = 'payload';
+    perform windlass.raise_null('payload');
   end if;
   perform windlass.check_json('payload', emit.payload);
   select f.name into too_long from (values ('dedupe_id', emit.dedupe_id), ('correlation_id', emit.correlation_id), ('trace', emit.trace))
