@@ -106,7 +106,8 @@ pub(crate) async fn reap(
     Ok(read_settled(&row))
 }
 
-static EXPIRE: Statement = Statement { text: "select looked, has_more from windlass.expire()", types: &[] };
+static EXPIRE: Statement =
+    Statement { text: "select processed, has_more from windlass.expire()", types: &[] };
 static UNBLOCK: Statement =
     Statement { text: "select decided, has_more from windlass.unblock_all()", types: &[] };
 static FOLD: Statement =

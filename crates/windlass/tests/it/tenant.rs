@@ -85,7 +85,7 @@ async fn a_tenant_under_legal_hold_or_with_an_error_blocks_no_other() {
 
     queue.release(held, hold, "counsel").await.unwrap();
     client
-        .batch_execute("drop table public.mine; update windlass.tenants set purge_looked_at = now() - interval '2 min' where slug = 'bad'")
+        .batch_execute("drop table public.mine; update windlass.tenants set purge_checked_at = now() - interval '2 min' where slug = 'bad'")
         .await
         .unwrap();
     purge_until(&queue, 0).await;

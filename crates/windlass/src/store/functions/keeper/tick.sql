@@ -96,7 +96,7 @@ begin
     when 'unblock' then
       select d.decided, d.decided > 0 into moved, has_more from windlass.unblock_all() d;
     when 'expire' then
-      select d.looked, d.has_more into moved, has_more from windlass.expire() d;
+      select d.processed, d.has_more into moved, has_more from windlass.expire() d;
     when 'fold' then
       select d.moved, d.has_more into moved, has_more from windlass.fold_tallies() d;
     when 'prune' then

@@ -76,7 +76,7 @@ create or replace function windlass.shown_tenant(of_id uuid) returns jsonb
 language sql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
-  select to_jsonb(t) - 'purge_barrier' - 'purge_looked_at' - 'quota_room' from windlass.tenants t where t.id = windlass.tenant_for(of_id)
+  select to_jsonb(t) - 'purge_barrier' - 'purge_checked_at' - 'quota_room' from windlass.tenants t where t.id = windlass.tenant_for(of_id)
 $$;
 
 -- Changes the given fields. A limit that is given as null is removed, or reset to its default if it has one. A tenant
@@ -175,8 +175,8 @@ begin
         and exists (select from windlass.legal_hold h where h.tenant_id = d.id) for update skip locked));
   select t.id into tenant from windlass.tenants t
    where t.status = 'deleting' and not exists (select from windlass.legal_hold h where h.tenant_id = t.id)
-     and (t.purge_blocked is null or t.purge_blocked = held or t.purge_looked_at < clock_timestamp() - interval '1 min')
-   order by t.purge_looked_at nulls first, t.id limit 1 for update skip locked;
+     and (t.purge_blocked is null or t.purge_blocked = held or t.purge_checked_at < clock_timestamp() - interval '1 min')
+   order by t.purge_checked_at nulls first, t.id limit 1 for update skip locked;
   if not found then
     perform windlass.unwatch_tenants();
     return -1;
@@ -188,7 +188,7 @@ begin
     blocked := sqlerrm;
   end;
   update windlass.tenants t
-     set purged_jobs = t.purged_jobs + purged, purge_looked_at = clock_timestamp(), purge_blocked = blocked
+     set purged_jobs = t.purged_jobs + purged, purge_checked_at = clock_timestamp(), purge_blocked = blocked
    where t.id = tenant;
   return purged;
 end
