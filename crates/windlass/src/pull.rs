@@ -75,7 +75,7 @@ use crate::telemetry::Meters;
 use crate::text::redact::Redactor;
 use dispatch::Dispatcher;
 use groups::Waiter;
-use interest::{Interest, Places};
+use interest::{ClaimSlots, Interest};
 use known::{KnownWorker, KnownWorkers};
 use reply::Reply;
 
@@ -119,7 +119,7 @@ struct Service {
     database: Database,
     waiters: mpsc::UnboundedSender<Waiter>,
     names: KnownWorkers,
-    waiting: Places,
+    waiting: ClaimSlots,
     definitions: Arc<Definitions>,
     stop: CancellationToken,
     tasks: Mutex<Vec<JoinHandle<()>>>,
@@ -165,7 +165,7 @@ impl Pull {
                 drop(wakes);
             }));
         }
-        let waiting = Places::default();
+        let waiting = ClaimSlots::default();
         let (tasks, releases) = (Mutex::new(tasks), TaskTracker::new());
         let settling = ending::settling(&database);
         let inner =

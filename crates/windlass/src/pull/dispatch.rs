@@ -198,7 +198,7 @@ impl Dispatcher {
         let now = Instant::now();
         let is_clear = match wake {
             Ok(Wake::Lane(lane)) => self.groups.wake(*lane, now),
-            Ok(Wake::Room(room)) => self.groups.wake_room(*room, now),
+            Ok(Wake::LimitFreed(limit)) => self.groups.wake_limit(*limit, now),
             Ok(Wake::Duty(_)) => true,
             Ok(Wake::All) | Err(RecvError::Lagged(_)) => false,
             // The sender lives as long as the service.

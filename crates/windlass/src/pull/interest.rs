@@ -70,35 +70,35 @@ impl Interest {
 
 /// The claims of each tenant that wait, or that the dispatcher has not let go yet.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Places(Arc<Mutex<HashMap<Option<Uuid>, TenantPlaces>>>);
+pub(super) struct ClaimSlots(Arc<Mutex<HashMap<Option<Uuid>, TenantSlots>>>);
 
 #[derive(Debug, Default)]
-struct TenantPlaces {
+struct TenantSlots {
     claims: usize,
     name_bytes: usize,
     /// Each request, and the number of claims with it.
     interests: HashMap<InterestId, (Arc<Interest>, usize)>,
 }
 
-/// The place of one claim. It is part of what the dispatcher holds, so a caller that disconnects gets no new place
+/// The slot of one claim. It is part of what the dispatcher holds, so a caller that disconnects gets no new slot
 /// before the dispatcher has noticed.
 #[derive(Debug)]
-pub(super) struct Place {
-    places: Places,
+pub(super) struct ClaimSlot {
+    slots: ClaimSlots,
     pub(super) id: InterestId,
     /// Shared by all claims with the same request.
     pub(super) interest: Arc<Interest>,
 }
 
-impl Places {
-    /// Takes a place for a claim, unless its tenant has too many. Workers of the installation have no limit: they
+impl ClaimSlots {
+    /// Takes a slot for a claim, unless its tenant has too many. Workers of the installation have no limit: they
     /// belong to the operator of the server.
-    pub(super) fn take(&self, interest: Interest) -> Result<Place> {
+    pub(super) fn take(&self, interest: Interest) -> Result<ClaimSlot> {
         let (id, bytes, tenant) = (interest.id(), interest.name_bytes(), interest.tenant);
         let mut all = self.all();
         if tenant.is_some() {
             // Checked before the entry exists, so that a rejected claim leaves none.
-            let (nothing, current) = (TenantPlaces::default(), all.get(&tenant));
+            let (nothing, current) = (TenantSlots::default(), all.get(&tenant));
             let current = current.unwrap_or(&nothing);
             if current.claims >= MAX_CLAIMS {
                 return Err(Error::Busy {
@@ -109,29 +109,29 @@ impl Places {
                 current.check(bytes)?;
             }
         }
-        let places = all.entry(tenant).or_default();
-        places.claims += 1;
-        let entry = places.interests.entry(id).or_insert_with(|| {
-            places.name_bytes += bytes;
+        let slots = all.entry(tenant).or_default();
+        slots.claims += 1;
+        let entry = slots.interests.entry(id).or_insert_with(|| {
+            slots.name_bytes += bytes;
             (Arc::new(interest), 0)
         });
         entry.1 += 1;
         let interest = entry.0.clone();
         drop(all);
-        Ok(Place { places: self.clone(), id, interest })
+        Ok(ClaimSlot { slots: self.clone(), id, interest })
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<Option<Uuid>, TenantPlaces>> {
+    fn all(&self) -> MutexGuard<'_, HashMap<Option<Uuid>, TenantSlots>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     #[cfg(test)]
     pub(super) fn claims(&self, tenant: Option<Uuid>) -> usize {
-        self.all().get(&tenant).map_or(0, |places| places.claims)
+        self.all().get(&tenant).map_or(0, |slots| slots.claims)
     }
 }
 
-impl TenantPlaces {
+impl TenantSlots {
     /// Whether there is room for one more request.
     fn check(&self, bytes: usize) -> Result<()> {
         let problem = if self.interests.len() >= MAX_INTERESTS {
@@ -147,19 +147,19 @@ impl TenantPlaces {
     }
 }
 
-impl Drop for Place {
+impl Drop for ClaimSlot {
     fn drop(&mut self) {
-        let mut all = self.places.all();
-        let Some(places) = all.get_mut(&self.interest.tenant) else { return };
-        places.claims -= 1;
-        if let Some(entry) = places.interests.get_mut(&self.id) {
+        let mut all = self.slots.all();
+        let Some(slots) = all.get_mut(&self.interest.tenant) else { return };
+        slots.claims -= 1;
+        if let Some(entry) = slots.interests.get_mut(&self.id) {
             entry.1 -= 1;
             if entry.1 == 0 {
-                places.interests.remove(&self.id);
-                places.name_bytes -= self.interest.name_bytes();
+                slots.interests.remove(&self.id);
+                slots.name_bytes -= self.interest.name_bytes();
             }
         }
-        if places.claims == 0 {
+        if slots.claims == 0 {
             all.remove(&self.interest.tenant);
         }
     }
@@ -176,25 +176,25 @@ mod tests {
     ///
     #[test]
     fn a_tenant_has_so_many_waiting_claims_and_different_requests_and_others_do_not_notice() {
-        let places = Places::default();
+        let slots = ClaimSlots::default();
         let (loud, quiet) = (Some(Uuid::from_u128(1)), Some(Uuid::from_u128(2)));
-        let mut held: Vec<Place> =
-            (0..MAX_INTERESTS).map(|n| places.take(interest(loud, format!("{n}"))).unwrap()).collect();
-        let refused = places.take(interest(loud, "one more")).unwrap_err();
+        let mut held: Vec<ClaimSlot> =
+            (0..MAX_INTERESTS).map(|n| slots.take(interest(loud, format!("{n}"))).unwrap()).collect();
+        let refused = slots.take(interest(loud, "one more")).unwrap_err();
         assert!(refused.to_string().contains("200 different lists"), "{refused}");
-        held.extend((held.len()..MAX_CLAIMS).map(|_| places.take(interest(loud, "7")).unwrap()));
-        let refused = places.take(interest(loud, "7")).unwrap_err();
+        held.extend((held.len()..MAX_CLAIMS).map(|_| slots.take(interest(loud, "7")).unwrap()));
+        let refused = slots.take(interest(loud, "7")).unwrap_err();
         assert!(matches!(refused, Error::Busy { .. }));
         assert!(refused.to_string().contains(&format!("{MAX_CLAIMS} waiting claims")), "{refused}");
-        assert!(places.take(interest(quiet, "one more")).is_ok());
-        assert!((0..MAX_CLAIMS).all(|n| places.take(interest(None, format!("{n}"))).is_ok()));
+        assert!(slots.take(interest(quiet, "one more")).is_ok());
+        assert!((0..MAX_CLAIMS).all(|n| slots.take(interest(None, format!("{n}"))).is_ok()));
         held.truncate(MAX_INTERESTS - 1);
         let long = "x".repeat(MAX_NAME_BYTES);
-        let refused = places.take(interest(loud, long)).unwrap_err();
+        let refused = slots.take(interest(loud, long)).unwrap_err();
         assert!(refused.to_string().contains("with 1048576 bytes"), "{refused}");
-        assert!(places.take(interest(loud, "one more")).is_ok());
+        assert!(slots.take(interest(loud, "one more")).is_ok());
         drop(held);
-        assert!(places.all().is_empty(), "nothing is remembered of claims that ended");
+        assert!(slots.all().is_empty(), "nothing is remembered of claims that ended");
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub(crate) async fn stop(db: &Database, worker_id: &str) -> Result<bool> {
 }
 
 static LANES: Statement = Statement {
-    text: "select lane, tenant_id, definition_key, queue, priority, weight, rooms from windlass.active_lanes($1, null)",
+    text: "select lane, tenant_id, definition_key, queue, priority, weight, limits from windlass.active_lanes($1, null)",
     types: &[Type::TEXT_ARRAY],
 };
 
@@ -83,7 +83,7 @@ pub(crate) struct PullLane {
     pub(crate) queue: Arc<str>,
     pub(crate) priority: i16,
     pub(crate) weight: u32,
-    pub(crate) rooms: Vec<i32>,
+    pub(crate) limits: Vec<i32>,
 }
 
 impl PullLane {
@@ -94,7 +94,7 @@ impl PullLane {
             priority: self.priority,
             definition_key: self.definition_key.to_string(),
             weight: self.weight,
-            rooms: self.rooms.clone(),
+            limits: self.limits.clone(),
         }
     }
 }
@@ -109,7 +109,7 @@ pub(crate) async fn active_lanes(session: &mut Session, keys: Option<&[String]>)
         queue: row.get::<_, &str>(3).into(),
         priority: row.get(4),
         weight: row.get::<_, i32>(5).unsigned_abs(),
-        rooms: row.get(6),
+        limits: row.get(6),
     });
     Ok(lanes.collect())
 }

@@ -326,8 +326,8 @@ impl Feed {
     fn wake(&mut self, wake: &Result<Wake, RecvError>) {
         match wake {
             Ok(Wake::Lane(lane)) => self.is_search_requested |= !self.cursors.wake(*lane, Instant::now()),
-            Ok(Wake::Room(room)) => {
-                self.is_search_requested |= !self.cursors.wake_room(*room, Instant::now())
+            Ok(Wake::LimitFreed(limit)) => {
+                self.is_search_requested |= !self.cursors.wake_limit(*limit, Instant::now())
             }
             Ok(Wake::All) | Err(RecvError::Lagged(_)) => self.is_search_requested = true,
             Ok(Wake::Duty(_)) => {}

@@ -141,7 +141,7 @@ async fn notifications_contain_no_tenant_data() {
     hand.client.execute(emit, &[&tenant]).await.unwrap();
     queue.client().await.batch_execute("notify windlass, 'over'").await.unwrap();
 
-    let form = Regex::new("^([0-9]+|room [0-9]+|cancel [0-9]+|all|events|schedule|unblock)$").unwrap();
+    let form = Regex::new("^([0-9]+|limit [0-9]+|cancel [0-9]+|all|events|schedule|unblock)$").unwrap();
     let mut notified = Vec::new();
     loop {
         let payload = notifications.recv().await.unwrap();
@@ -151,7 +151,7 @@ async fn notifications_contain_no_tenant_data() {
         assert!(form.is_match(&payload), "{payload}");
         notified.push(payload);
     }
-    for word in ["room ", "cancel ", "events"] {
+    for word in ["limit ", "cancel ", "events"] {
         assert!(notified.iter().any(|payload| payload.starts_with(word)), "{word}: {notified:?}");
     }
     drop(listener);
@@ -168,7 +168,7 @@ async fn every_notification_is_free_of_tenant_data() {
     let known = [
         "'windlass', 'cancel ' || held.worker",
         "'windlass', 'events'",
-        "'windlass', 'room ' || g.number",
+        "'windlass', 'limit ' || g.number",
         "'windlass', 'schedule'",
         "'windlass', 'unblock'",
         "'windlass', coalesce(lane::text, 'all')",

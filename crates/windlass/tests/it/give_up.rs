@@ -42,7 +42,7 @@ async fn the_server_cancels_a_slow_check_and_a_slow_duty() {
           language plpgsql security definer as $$
           begin insert into windlass.seen values ('fold', current_setting('statement_timeout')); moved := 0; has_more := false; end $$;
         create or replace function windlass.active_lanes(definition_keys text[], queues text[])
-          returns table (lane integer, tenant_id uuid, definition_key text, queue text, priority smallint, weight integer, rooms integer[])
+          returns table (lane integer, tenant_id uuid, definition_key text, queue text, priority smallint, weight integer, limits integer[])
           language plpgsql security definer as $$
           begin
             insert into windlass.seen values ('look', current_setting('statement_timeout'));

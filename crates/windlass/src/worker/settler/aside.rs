@@ -27,7 +27,7 @@ const MAX_BYTES_ASIDE: usize = 64 << 20;
 pub(super) struct Aside {
     to_retry: mpsc::UnboundedSender<UnsettledAttempt>,
     tenants: Arc<Mutex<HashSet<Uuid>>>,
-    room: Arc<AsideSpace>,
+    space: Arc<AsideSpace>,
     /// The slots of ends that were added since the last call and keep them.
     kept: Mutex<Vec<Slot>>,
 }
@@ -37,7 +37,7 @@ pub(super) struct SetAside {
     arriving: mpsc::UnboundedReceiver<UnsettledAttempt>,
     /// The tenants whose chained jobs have to wait.
     tenants: Arc<Mutex<HashSet<Uuid>>>,
-    room: Arc<AsideSpace>,
+    space: Arc<AsideSpace>,
 }
 
 /// The space of delayed ends that have released their slots.
@@ -68,9 +68,9 @@ impl AsideSpace {
 impl Aside {
     pub(super) fn new() -> (Self, SetAside) {
         let (to_retry, arriving) = mpsc::unbounded_channel();
-        let (tenants, room) = (Arc::default(), Arc::<AsideSpace>::default());
-        let set_aside = SetAside { arriving, tenants: Arc::clone(&tenants), room: Arc::clone(&room) };
-        (Self { to_retry, tenants, room, kept: Mutex::default() }, set_aside)
+        let (tenants, space) = (Arc::default(), Arc::<AsideSpace>::default());
+        let set_aside = SetAside { arriving, tenants: Arc::clone(&tenants), space: Arc::clone(&space) };
+        (Self { to_retry, tenants, space, kept: Mutex::default() }, set_aside)
     }
 
     pub(super) fn put(&self, ended: impl IntoIterator<Item = UnsettledAttempt>) {
@@ -81,7 +81,7 @@ impl Aside {
             if one.has_chain() {
                 self.tenants.lock().unwrap_or_else(PoisonError::into_inner).insert(one.claimed.fence.tenant);
             }
-            one.keeps_slot = !self.room.take(one.bytes());
+            one.keeps_slot = !self.space.take(one.bytes());
             if one.keeps_slot {
                 self.kept.lock().unwrap_or_else(PoisonError::into_inner).push(one.slot);
             }
@@ -136,7 +136,7 @@ impl Settler {
             while let Ok(one) = set_aside.arriving.try_recv() {
                 waiting.push(one);
             }
-            waiting = self.write_again(waiting, &set_aside.room).await;
+            waiting = self.write_again(waiting, &set_aside.space).await;
             let mut tenants = set_aside.tenants.lock().unwrap_or_else(PoisonError::into_inner);
             tenants.clear();
             tenants.extend(waiting.iter().filter(|one| one.has_chain()).map(|one| one.claimed.fence.tenant));
@@ -145,7 +145,7 @@ impl Settler {
 
     /// Runs one round; returns the ends that still wait. Those with chained jobs are tried per tenant, so that none
     /// waits for another tenant's transaction.
-    async fn write_again(&self, waiting: Vec<UnsettledAttempt>, room: &AsideSpace) -> Vec<UnsettledAttempt> {
+    async fn write_again(&self, waiting: Vec<UnsettledAttempt>, space: &AsideSpace) -> Vec<UnsettledAttempt> {
         let mut session = None;
         let mut left: Vec<UnsettledAttempt> = Vec::new();
         let before: Vec<(Fence, usize, Option<Slot>)> = waiting
@@ -169,7 +169,7 @@ impl Settler {
         for (_, bytes, slot) in before.into_iter().filter(|(fence, ..)| !still.contains(fence)) {
             match slot {
                 Some(slot) => freed.push(slot),
-                None => room.release(bytes),
+                None => space.release(bytes),
             }
         }
         self.running.finish(freed.into_iter());

@@ -31,7 +31,7 @@ declare
   ended_before timestamptz;
   dealt record;
   seen integer := 0;
-  room integer;
+  capacity integer;
   gone integer;
   is_full boolean := false;
   passed integer;
@@ -62,7 +62,7 @@ begin
     gone := 0;
     while since < rule.cutoff and not is_full loop
       upto := windlass.end_of_rows(since, least(since + step, rule.cutoff), 10 * most, large.low, large.high);
-      room := most - seen;
+      capacity := most - seen;
       for batch in
         with old as materialized (
           select h.tenant_id, h.job_id, h.finished_at from windlass.history h
@@ -77,11 +77,11 @@ begin
              and not exists (select from windlass.purge_wait w where w.tenant_id = h.tenant_id and w.job_id = h.job_id)
              and not exists (select from windlass.prune_passed p where p.tenant_id = h.tenant_id and p.job_id = h.job_id)
              and (not has_holds or h.job_id <> all (windlass.held_jobs(h.tenant_id, array[h.job_id])))
-           order by h.finished_at limit room)
+           order by h.finished_at limit capacity)
         select o.tenant_id, array_agg(o.job_id) as jobs, max(max(o.finished_at)) over () as reached, sum(count(*)) over () as found
           from old o group by o.tenant_id
       loop
-        is_full := batch.found >= room;
+        is_full := batch.found >= capacity;
         upto := case when is_full then batch.reached else upto end;
         if clock_timestamp() - began > interval '5 s' then -- the rule returns to them
           insert into windlass.prune_passed (tenant_id, job_id) select batch.tenant_id, j from unnest(batch.jobs) j on conflict do nothing;

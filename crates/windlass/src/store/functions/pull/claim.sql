@@ -23,7 +23,7 @@ declare
   got record;
   locked integer[];
   slots integer[];
-  room integer;
+  capacity integer;
   used integer := 0;
 begin
   if not (windlass.is_list(lanes) and windlass.is_list(after_seqs) and windlass.is_list(counts)
@@ -41,10 +41,10 @@ begin
   locked := array(
     select w.id from windlass.job_workers w where w.id = any (workers) order by w.id for no key update skip locked);
   slots := array(select u.ord::integer from unnest(workers) with ordinality u (worker, ord) where u.worker = any (locked) order by u.ord);
-  room := cardinality(slots);
+  capacity := cardinality(slots);
   for i in 1 .. cardinality(counts) loop
-    counts[i] := least(counts[i], room);
-    room := room - counts[i];
+    counts[i] := least(counts[i], capacity);
+    capacity := capacity - counts[i];
   end loop;
   if slots = '{}' then
     return;

@@ -13,7 +13,7 @@ declare
   made uuid;
   was jsonb;
   became jsonb;
-  internal constant text[] := array['purge_barrier', 'purge_checked_at', 'quota_room'];
+  internal constant text[] := array['purge_barrier', 'purge_checked_at', 'quota_left'];
 begin
   if windlass.current_tenant() is not null then
     perform windlass.tenant_for(coalesce((select t.id from windlass.tenants t where t.slug = $1), '00000000-0000-0000-0000-000000000000'));

@@ -76,7 +76,7 @@ create or replace function windlass.shown_tenant(of_id uuid) returns jsonb
 language sql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
-  select to_jsonb(t) - 'purge_barrier' - 'purge_checked_at' - 'quota_room' from windlass.tenants t where t.id = windlass.tenant_for(of_id)
+  select to_jsonb(t) - 'purge_barrier' - 'purge_checked_at' - 'quota_left' from windlass.tenants t where t.id = windlass.tenant_for(of_id)
 $$;
 
 -- Changes the given fields. A limit that is given as null is removed, or reset to its default if it has one. A tenant
@@ -108,7 +108,7 @@ begin
     from (select p.* from windlass.tenants o cross join lateral jsonb_populate_record(o, fields) p where o.id = of_id) n
    where t.id = of_id;
   if windlass.shown_tenant(of_id) <> was then
-    update windlass.tenants t set quota_room = null, updated_at = now() where t.id = of_id;
+    update windlass.tenants t set quota_left = null, updated_at = now() where t.id = of_id;
     if fields ->> 'max_queued' is not null then
       perform windlass.open_quota(of_id);
     end if;

@@ -21,8 +21,8 @@ begin
   if not found then
     return;
   end if;
-  update windlass.tenants t set quota_room = t.quota_room - added where t.id = tenant returning t.max_queued, t.quota_room into quota;
-  if quota.quota_room >= 0 or quota.max_queued is null then
+  update windlass.tenants t set quota_left = t.quota_left - added where t.id = tenant returning t.max_queued, t.quota_left into quota;
+  if quota.quota_left >= 0 or quota.max_queued is null then
     return;
   end if;
   select coalesce(sum(c.queued + c.running + c.scheduled + c.blocked), 0) into unended from (
@@ -32,7 +32,7 @@ begin
   if unended > quota.max_queued then
     raise exception 'the tenant % has reached its job quota', tenant using errcode = 'WL010', detail = quota.max_queued::text;
   end if;
-  update windlass.tenants t set quota_room = case when windlass.is_quota_open(tenant) then 0 else least(quota.max_queued - unended, 100) end
+  update windlass.tenants t set quota_left = case when windlass.is_quota_open(tenant) then 0 else least(quota.max_queued - unended, 100) end
    where t.id = tenant;
 end
 $$;

@@ -1,5 +1,5 @@
 -- The lanes of these definitions and queues that have queued jobs, with the data for fair scheduling. definition_keys,
--- queues: null means all. rooms: the numbers of the limits on running jobs that apply to the lane, as in the messages
+-- queues: null means all. limits: the numbers of the limits on running jobs that apply to the lane, as in the messages
 -- of ring_for_room; empty before the first claim. Lanes of paused queues and of tenants that are suspended or being
 -- deleted are omitted.
 -- Index: line's primary key, from one lane to the next (a loose index scan), so the cost depends on the lanes with
@@ -8,7 +8,7 @@
 -- Trap: each lane with work is looked up separately (`offset 0` prevents another join order): as a join, it read the
 -- whole scan once for each existing lane, and with 30,000 lanes that took more than five minutes.
 create or replace function windlass.active_lanes(definition_keys text[], queues text[])
-returns table (lane integer, tenant_id uuid, definition_key text, queue text, priority smallint, weight integer, rooms integer[])
+returns table (lane integer, tenant_id uuid, definition_key text, queue text, priority smallint, weight integer, limits integer[])
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 set plan_cache_mode = force_generic_plan
