@@ -122,11 +122,11 @@ pub(crate) async fn pending(
     db: &Database,
     late: std::time::Duration,
     share: &OutboxShare,
-    rings_for: std::time::Duration,
+    notifies_for: std::time::Duration,
 ) -> Result<Outbox> {
-    let (late, rings_for) = (whole_millis(late), whole_millis(rings_for));
+    let (late, notifies_for) = (whole_millis(late), whole_millis(notifies_for));
     let params: [&(dyn ToSql + Sync); 6] =
-        [&late, &share.events, &rings_for, &share.bytes, &share.tenants, &share.after];
+        [&late, &share.events, &notifies_for, &share.bytes, &share.tenants, &share.after];
     let mut outbox = Outbox::default();
     for row in &db.query(&PENDING, &params).await? {
         outbox.has_more = row.get(6);

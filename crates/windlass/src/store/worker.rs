@@ -16,7 +16,7 @@ use crate::model::job::settle::Budget;
 use crate::model::record::CapableWorker;
 
 pub(crate) const STATEMENTS: &[&Statement] =
-    &[&REGISTER, &HEARTBEAT, &STOP, &DRAIN, &KNOWING, &WAITING, &LANES, &WITH_WORK, &CLAIM, &UNCLAIM];
+    &[&REGISTER, &HEARTBEAT, &STOP, &DRAIN, &CAPABLE, &WAITING, &LANES, &WITH_WORK, &CLAIM, &UNCLAIM];
 
 /// The registration of a worker.
 #[derive(Debug, Clone)]
@@ -91,10 +91,10 @@ pub(crate) async fn set_draining(session: &Session, worker_id: &str, is_draining
     Ok(session.query(&DRAIN, &[&worker_id, &is_draining]).await?[0].get(0))
 }
 
-static KNOWING: Statement = Statement { text: include_str!("sql/worker/knowing.sql"), types: &[Type::TEXT] };
+static CAPABLE: Statement = Statement { text: include_str!("sql/worker/capable.sql"), types: &[Type::TEXT] };
 
-pub(crate) async fn knowing(db: &Database, definition_key: &str) -> Result<Vec<CapableWorker>> {
-    let rows = db.query(&KNOWING, &[&definition_key]).await?;
+pub(crate) async fn capable_workers(db: &Database, definition_key: &str) -> Result<Vec<CapableWorker>> {
+    let rows = db.query(&CAPABLE, &[&definition_key]).await?;
     Ok(rows
         .iter()
         .map(|row| CapableWorker {

@@ -275,8 +275,8 @@ impl Feed {
     async fn mark_waiting(&mut self, session: &Session) -> Result<()> {
         let worker = self.shared.lease.worker();
         if self.waits_as != Some(worker) && self.shared.listens {
-            let is_rung_for = store::worker::set_waiting(session, worker, true).await?;
-            self.waits_as = is_rung_for.then_some(worker);
+            let is_notified = store::worker::set_waiting(session, worker, true).await?;
+            self.waits_as = is_notified.then_some(worker);
             self.idle_rounds = 0;
         }
         Ok(())

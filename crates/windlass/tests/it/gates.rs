@@ -131,9 +131,9 @@ async fn notifications_contain_no_tenant_data() {
     assert!(hand.settle(&fence, Some(ending::failed())).await);
     hand.client
         .batch_execute(
-            "insert into windlass.leader (duty, holder, epoch, expires_at, rings_until)
+            "insert into windlass.leader (duty, holder, epoch, expires_at, notifies_until)
             values ('dispatch', gen_random_uuid(), 1, now(), now() + interval '1 hour')
-            on conflict (duty) do update set rings_until = excluded.rings_until",
+            on conflict (duty) do update set notifies_until = excluded.notifies_until",
         )
         .await
         .unwrap();

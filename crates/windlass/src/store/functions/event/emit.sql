@@ -43,7 +43,7 @@ begin
   end loop;
   insert into windlass.event_pending (tenant_id, event_id, bytes) values (tenant, emit.id, octet_length(emit.payload::text));
   perform windlass.check_tenants_active(array[tenant]); -- after the writes, so that purge_tenant sees this transaction
-  if exists (select from windlass.leader l where l.duty = 'dispatch' and l.rings_until > clock_timestamp()) then
+  if exists (select from windlass.leader l where l.duty = 'dispatch' and l.notifies_until > clock_timestamp()) then
     perform pg_notify('windlass', 'events');
   end if;
 end

@@ -94,7 +94,7 @@ begin
   end if;
   -- Jobs that other jobs enqueue count too; otherwise a parent would bypass the quota. A parent that completes no
   -- longer counts at this point, so a chain of one job after another always fits.
-  perform windlass.hold_to_quota(tenant, 1);
+  perform windlass.limit_to_quota(tenant, 1);
 
   insert into windlass.job (tenant_id, id, created_at, lane, source, max_attempts, line_seq, payload, scheduled_for, deadline,
       start_by, created_by, parent_id, source_ref, dedupe_key, ordering_key, correlation_id, subject_type, subject_id, trace, tags)
@@ -113,7 +113,7 @@ begin
   end if;
   perform windlass.check_tenants_active(array[tenant]);
   if status = 'queued' then
-    perform windlass.ring(route.lane);
+    perform windlass.notify_lane(route.lane);
   elsif status = 'blocked' then
     -- The jobs that it waits for may have ended before the dependency was written.
     perform windlass.unblock(tenant, array(select d.needs_job_id from windlass.dependency d

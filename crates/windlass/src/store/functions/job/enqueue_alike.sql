@@ -26,7 +26,7 @@ begin
     perform windlass.set_start_deadlines(array_fill(tenant, array[n]), jobs, array_fill(in_lane, array[n]));
   end if;
   perform windlass.check_tenants_active(array[tenant]);
-  perform windlass.hold_to_quota(tenant, n);
-  perform windlass.ring(in_lane);
+  perform windlass.limit_to_quota(tenant, n);
+  perform windlass.notify_lane(in_lane);
 end
 $$;

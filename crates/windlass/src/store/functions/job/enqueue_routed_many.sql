@@ -30,7 +30,7 @@ begin
     select n.tenant, n.lane, count(*) from unnest(tenants, lanes) n (tenant, lane) group by n.tenant, n.lane;
   perform windlass.set_start_deadlines(tenants, jobs, lanes);
   perform windlass.check_tenants_active(array(select distinct t from unnest(tenants) t));
-  perform windlass.hold_to_quota(n.t, n.jobs) -- takes locks, so in one order
+  perform windlass.limit_to_quota(n.t, n.jobs) -- takes locks, so in one order
     from (select t, count(*) as jobs from unnest(tenants) t group by t order by t) n;
   if pg_sequence_last_value('windlass.workers_wait'::regclass) > 0 then
     perform pg_notify('windlass', n.lane::text) from (select distinct unnest(lanes) as lane limit 64) n;

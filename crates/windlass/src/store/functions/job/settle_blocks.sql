@@ -151,9 +151,9 @@ begin
     from ended e;
   if settled is not null then
     perform windlass.after_settle(tenants, attempts, details, settled, jobs, overruled, at);
-    perform windlass.ring(l) from unnest(released_to) l;
+    perform windlass.notify_lane(l) from unnest(released_to) l;
     if pg_sequence_last_value('windlass.workers_wait'::regclass) > 0 and windlass.has_running_limits() then
-      perform windlass.ring_for_room(limited, tenants, cardinality(settled));
+      perform windlass.notify_limits(limited, tenants, cardinality(settled));
     end if;
   end if;
   if are_locked then

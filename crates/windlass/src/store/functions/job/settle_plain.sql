@@ -88,7 +88,7 @@ begin
 
   if took is not null then
     if pg_sequence_last_value('windlass.workers_wait'::regclass) > 0 and windlass.has_running_limits() then
-      perform windlass.ring_for_room(array(select distinct b.limited_by from unnest(blocks) b where b.limited_by is not null),
+      perform windlass.notify_limits(array(select distinct b.limited_by from unnest(blocks) b where b.limited_by is not null),
         array(select distinct b.tenant_id from unnest(blocks) b), n);
     end if;
     -- A separate statement, see settle_blocks.

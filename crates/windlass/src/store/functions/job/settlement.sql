@@ -46,7 +46,7 @@ begin
     reason := 'poison';
   elsif is_last then
     next := 'dead_letter';
-    reason := 'budget_spent';
+    reason := 'attempts_exhausted';
   elsif ended = 'lost' and on_lost = 'fail' then
     next := 'failed';
     reason := 'lost';

@@ -80,7 +80,7 @@ begin
     insert into windlass.tally (tenant_id, lane, scheduled, queued)
       select g.tenant_id, g.lane, -count(*), count(*) from gone g group by g.tenant_id, g.lane)
   select count(*), array_agg(distinct g.lane) into moved, lanes from gone g;
-  perform windlass.ring(l) from (select unnest(lanes) as l limit 64) r;
+  perform windlass.notify_lane(l) from (select unnest(lanes) as l limit 64) r;
   return moved;
 end
 $$;

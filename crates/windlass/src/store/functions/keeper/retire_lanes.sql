@@ -95,7 +95,7 @@ as $$
 #variable_conflict use_column
 begin
   perform windlass.lock_tenant(tenant);
-  perform windlass.hold_to_lanes(tenant, of_queue, 'lane');
+  perform windlass.limit_lanes(tenant, of_queue, 'lane');
   update windlass.lane l set retired_at = null, idle_since = null, barrier = null, made_by = pg_current_xact_id()
    where l.tenant_id = tenant and l.id = of_lane;
   if not found then

@@ -9,7 +9,7 @@
 -- Lock: the tenant's row, so that all transactions that add jobs to one tenant are serialized and see what the previous
 -- ones committed. The row is written and not only locked: in a transaction with a fixed snapshot, that turns an
 -- outdated count into a serialization failure.
-create or replace function windlass.hold_to_quota(tenant uuid, added bigint) returns void
+create or replace function windlass.limit_to_quota(tenant uuid, added bigint) returns void
 language plpgsql
 as $$
 #variable_conflict use_column
@@ -70,8 +70,8 @@ begin
 end
 $$;
 
--- Takes the lock of hold_to_quota before any other. Functions that add a job with keys call it first: a batch takes the
--- keys of its second job after hold_to_quota of its first, so a transaction that held such a key while it waited for
+-- Takes the lock of limit_to_quota before any other. Functions that add a job with keys call it first: a batch takes the
+-- keys of its second job after limit_to_quota of its first, so a transaction that held such a key while it waited for
 -- the row would deadlock.
 create or replace function windlass.lock_quota(tenant uuid) returns void
 language plpgsql

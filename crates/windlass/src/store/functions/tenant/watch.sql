@@ -42,6 +42,6 @@ set search_path = pg_catalog, windlass, pg_temp
 as $$
 begin
   perform windlass.check_tenants_active(array[tenant]);
-  perform windlass.hold_to_quota(tenant, 1);
+  perform windlass.limit_to_quota(tenant, 1);
 end
 $$;

@@ -1,6 +1,6 @@
 -- The lanes of these definitions and queues that have queued jobs, with the data for fair scheduling. definition_keys,
 -- queues: null means all. limits: the numbers of the limits on running jobs that apply to the lane, as in the messages
--- of ring_for_room; empty before the first claim. Lanes of paused queues and of tenants that are suspended or being
+-- of notify_limits; empty before the first claim. Lanes of paused queues and of tenants that are suspended or being
 -- deleted are omitted.
 -- Index: line's primary key, from one lane to the next (a loose index scan), so the cost depends on the lanes with
 -- work, not on their jobs or on all lanes. If the definitions have fewer lanes than the scan has visited, those are

@@ -1,14 +1,15 @@
--- Reduces the number of jobs that a claim may take from each lane to what is left of the limits on running jobs: of the lane's definition,
--- over all tenants, and of its tenant, over all definitions. Returns the new counts.
+-- Reduces the number of jobs that a claim may take from each lane to what is left of the limits on running jobs: of the lane's
+-- definition, over all tenants, and of its tenant, over all definitions. Returns the new counts.
 -- Exact: claims under a limit are serialized by a lock that lasts until commit, and each counts what the previous ones have taken. The
--- end of a job only frees capacity. A separate lock and not the tenant's row, which a user's open transaction may hold because of its quota.
+-- end of a job only frees capacity. A separate lock and not the tenant's row, which a user's open transaction may hold because of its
+-- quota.
 -- The free slots are assigned to lanes in the given order. If there are too few for all of them, a lane gets only as many as it has jobs
 -- that this claim can lock: a lane that is empty, or whose jobs an open transaction of its tenant has locked, must not take the slots of
 -- the others. These rows stay locked, so the claim finds them.
 -- A claim that stays open holds its limits, and the others wait for it, but only a tenth of a second in all: then they take nothing under
 -- a locked limit, and the jobs of other lanes.
 -- Lock order: gates by id; before any row of the line.
-create or replace function windlass.hold_to_running(lanes integer[], after_seqs bigint[], counts integer[]) returns integer[]
+create or replace function windlass.limit_to_running(lanes integer[], after_seqs bigint[], counts integer[]) returns integer[]
 language plpgsql
 as $$
 #variable_conflict use_column
@@ -62,7 +63,6 @@ begin
   return counts;
 end
 $$;
-drop function if exists windlass.hold_to_running(integer[], integer[]); -- of earlier builds
 
 -- Called by every claim and settlement, so in PL/pgSQL, which caches the plan: in SQL it was planned with every call, 85 us instead of
 -- 18.
@@ -171,9 +171,9 @@ $$;
 
 -- Wakes workers that wait for capacity under a limit that was reached, or nearly reached, before these jobs ended. They check only their
 -- lanes of that definition or tenant. `ended` is the number of jobs that ended. "Nearly", because an end that commits at the same moment
--- is not visible, and neither of two would detect that it freed capacity. The message contains the number of the limit's gate, because every
--- login can listen and must not learn whose limit it is. A limit without a gate has not delayed any claim yet.
-create or replace function windlass.ring_for_room(definitions uuid[], tenants uuid[], ended integer) returns void
+-- is not visible, and neither of two would detect that it freed capacity. The message contains the number of the limit's gate, because
+-- every login can listen and must not learn whose limit it is. A limit without a gate has not delayed any claim yet.
+create or replace function windlass.notify_limits(definitions uuid[], tenants uuid[], ended integer) returns void
 language plpgsql
 as $$
 #variable_conflict use_column
