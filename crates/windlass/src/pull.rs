@@ -46,9 +46,10 @@ mod reply;
 mod undelivered;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -322,7 +323,7 @@ impl Pull {
     /// Stops the service; waiting claims return no jobs.
     pub async fn stop(&self) {
         self.inner.stop.cancel();
-        let tasks = std::mem::take(&mut *self.inner.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        let tasks = std::mem::take(&mut *self.inner.tasks.lock());
         for task in tasks {
             // A task that panicked has logged it.
             let _ = task.await;
@@ -371,7 +372,7 @@ impl Definitions {
         database: &Database,
         key: &Arc<str>,
     ) -> Result<(Arc<CompiledDefinition>, Arc<Meters>)> {
-        let read = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned();
+        let read = self.0.lock().get(key).cloned();
         if let Some(read) = &read
             && read.at.elapsed() < Self::AGE
         {
@@ -380,7 +381,7 @@ impl Definitions {
         let compiled = Arc::new(CompiledDefinition::read(database, key).await?);
         let meters = read.map_or_else(|| Arc::new(Meters::new(key)), |read| read.meters);
         let fresh = Read { at: Instant::now(), compiled: compiled.clone(), meters: meters.clone() };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), fresh);
+        self.0.lock().insert(key.clone(), fresh);
         Ok((compiled, meters))
     }
 }

@@ -67,11 +67,12 @@ pub(crate) mod trial;
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
+use parking_lot::RwLock;
 use tokio::sync::{SemaphorePermit, broadcast, mpsc};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -197,7 +198,7 @@ impl Worker {
             self.shared.running.stop_all(Stop::Shutdown);
             self.shared.runs.wait().await;
         }
-        self.shared.ended.write().unwrap_or_else(PoisonError::into_inner).take();
+        self.shared.ended.write().take();
         if let Some(settler) = self.settler.take() {
             // A task that panicked has logged it; the others still have to be awaited.
             let _ = settler.await;
@@ -312,7 +313,7 @@ impl Shared {
     fn spawn(self: &Arc<Self>, handled: &HandledDefinition, jobs: Vec<Claimed>, reserved: &mut Reserved) {
         let places = self.running.start(jobs.iter().map(|job| job.fence), reserved);
         let snapshot = handled.snapshot();
-        let ended = self.ended.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let ended = self.ended.read().clone();
         let shared = self.clone();
         let jobs: Vec<Arc<Claimed>> = jobs.into_iter().map(Arc::new).collect();
         let claimed_at = Instant::now();

@@ -3,8 +3,9 @@
 //! a request is its digest.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
@@ -122,7 +123,7 @@ impl ClaimSlots {
     }
 
     fn all(&self) -> MutexGuard<'_, HashMap<Option<Uuid>, TenantSlots>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     #[cfg(test)]

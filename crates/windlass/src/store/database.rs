@@ -11,11 +11,12 @@ mod ending;
 mod transaction;
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod};
+use parking_lot::Mutex;
 use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Config, Row};

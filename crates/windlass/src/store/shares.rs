@@ -6,9 +6,10 @@
 //! quarter is for tenants that hold none. While several tenants are active, each can use a quarter.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -105,7 +106,7 @@ impl Shares {
 
 impl ConnectionSlots {
     fn held(&self) -> MutexGuard<'_, PlacesInUse> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock()
     }
 }
 

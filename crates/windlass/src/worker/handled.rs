@@ -1,7 +1,9 @@
 //! The worker's data of each definition that it has a handler for: the handler, and the policies as last read.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::RwLock;
 
 use super::handler::AnyHandler;
 use super::running::Slot;
@@ -71,7 +73,7 @@ impl DefinitionSnapshot {
 
 impl HandledDefinition {
     pub(crate) fn snapshot(&self) -> DefinitionSnapshot {
-        let compiled = self.compiled.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let compiled = self.compiled.read().clone();
         DefinitionSnapshot { handler: self.handler.clone(), compiled, meters: self.meters.clone() }
     }
 }

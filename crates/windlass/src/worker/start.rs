@@ -1,9 +1,10 @@
 //! Starts the parts of a worker.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -180,8 +181,7 @@ async fn refresh(shared: Arc<Shared>, database: Database) {
         for (key, handled) in &shared.definitions {
             match CompiledDefinition::read(&database, key).await {
                 Ok(compiled) => {
-                    *handled.compiled.write().unwrap_or_else(std::sync::PoisonError::into_inner) =
-                        Arc::new(compiled);
+                    *handled.compiled.write() = Arc::new(compiled);
                 }
                 Err(error) => telemetry::database_error("definitions", &error),
             }

@@ -4,10 +4,11 @@
 //! Their number is bounded, or a tenant could fill its memory: an end beyond that keeps its slot until it is written.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
@@ -79,11 +80,11 @@ impl Aside {
                 job_id = %one.claimed.fence.job, tenant_id = %one.claimed.fence.tenant,
                 "another transaction holds the job or its next jobs; the settlement is written later");
             if one.has_chain() {
-                self.tenants.lock().unwrap_or_else(PoisonError::into_inner).insert(one.claimed.fence.tenant);
+                self.tenants.lock().insert(one.claimed.fence.tenant);
             }
             one.keeps_slot = !self.space.take(one.bytes());
             if one.keeps_slot {
-                self.kept.lock().unwrap_or_else(PoisonError::into_inner).push(one.slot);
+                self.kept.lock().push(one.slot);
             }
             // Received until this sender is dropped.
             let _ = self.to_retry.send(one);
@@ -92,12 +93,12 @@ impl Aside {
 
     /// Takes the slots that are not free although their runs have ended.
     pub(super) fn take_kept(&self) -> Vec<Slot> {
-        std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.kept.lock())
     }
 
     /// An end with chained jobs of a tenant that already has delayed ones would wait too, and the whole batch with it.
     pub(super) fn take_with_its_tenant(&self, batch: &mut Vec<UnsettledAttempt>) {
-        let tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let tenants = self.tenants.lock().clone();
         if !tenants.is_empty() {
             let is_meant =
                 |one: &mut UnsettledAttempt| one.has_chain() && tenants.contains(&one.claimed.fence.tenant);
@@ -137,7 +138,7 @@ impl Settler {
                 waiting.push(one);
             }
             waiting = self.write_again(waiting, &set_aside.space).await;
-            let mut tenants = set_aside.tenants.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut tenants = set_aside.tenants.lock();
             tenants.clear();
             tenants.extend(waiting.iter().filter(|one| one.has_chain()).map(|one| one.claimed.fence.tenant));
         }
