@@ -17,7 +17,7 @@ begin
     insert into windlass.job (tenant_id, id, created_at, lane, source, max_attempts, payload)
       select own, m.id, now(), own_lane, 1, 25, of_payload::json from made m)
   insert into windlass.history (tenant_id, job_id, started_at, finished_at, attempt, lane, worker, outcome, job_status, reason, error_text)
-    select own, m.id, now() - interval '2 seconds', now(), 1, own_lane, 1, 2, 3, 'budget_spent',
+    select own, m.id, now() - interval '2 seconds', now(), 1, own_lane, 1, 2, 3, 'attempts_exhausted',
            'cause ' || chr(65 + (m.n % 30)::integer) || ': connection to provider refused' || repeat(E'\n  at frame', 20)
       from made m;
   insert into windlass.tally (tenant_id, lane, dead_letter) values (own, own_lane, 3000);

@@ -2,9 +2,10 @@
 //! low figure is caused by other machines.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
 /// Samples once a second until it is dropped.
@@ -26,7 +27,7 @@ async fn sample(seconds: Arc<Mutex<Vec<f64>>>) {
     let mut before = Times::now();
     loop {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        seconds.lock().unwrap_or_else(PoisonError::into_inner).push(Times::share_since(before));
+        seconds.lock().push(Times::share_since(before));
         before = Times::now();
     }
 }
@@ -39,7 +40,7 @@ impl Drop for Stolen {
 
 impl fmt::Display for Stolen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
+        let seconds = self.seconds.lock();
         let mean = seconds.iter().sum::<f64>() / seconds.len().max(1) as f64;
         let most = seconds.iter().copied().fold(0.0, f64::max);
         write!(

@@ -52,13 +52,13 @@ create index fire_open on windlass.fire (tenant_id, trigger_id) where is_open;
 create index fire_by_time on windlass.fire using brin (decided_at) with (pages_per_range = 32);
 
 -- The leader of a duty. Only to spare others the work: a keeper that is not the leader checks a moment later and finds
--- it done. epoch increases with every change of the leader. rings_until: the duty requests notifications until then.
+-- it done. epoch increases with every change of the leader. notifies_until: the duty requests notifications until then.
 create table windlass.leader (
   duty text primary key,
   holder uuid not null,
   epoch bigint not null default 1,
   expires_at timestamptz not null,
-  rings_until timestamptz not null default '-infinity'
+  notifies_until timestamptz not null default '-infinity'
 ) with (fillfactor = 20);
 
 -- Events, written in the transaction in which they happened. Kept as history together with their dispatches.

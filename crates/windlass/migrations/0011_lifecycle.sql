@@ -41,7 +41,7 @@ create table windlass.prune_again (
 );
 
 -- When the clean-up was last processed, so that those that cannot be completed do not delay the others.
-alter table windlass.purge_wait add column looked_at timestamptz not null default '-infinity';
+alter table windlass.purge_wait add column checked_at timestamptz not null default '-infinity';
 
 -- The transaction that wrote the row. A job may end while the row that depends on it is being written, not visible to
 -- either side: the keeper checks every row after all transactions that could have missed it have ended (see
@@ -82,5 +82,5 @@ create index unblock_due_by_age on windlass.unblock_due (since);
 
 -- A tenant that is being deleted: when the keeper last processed it, and why it cannot continue, if so.
 alter table windlass.tenants
-  add column purge_looked_at timestamptz,
+  add column purge_checked_at timestamptz,
   add column purge_blocked text;

@@ -46,7 +46,7 @@ drop function if exists windlass.tokens_of(uuid);
 -- Due rows by tenant, so that tenants take turns if one round cannot process all that is due.
 create index deferred_of_tenant on windlass.deferred (tenant_id, due_at);
 create index expiry_of_tenant on windlass.expiry (tenant_id, expires_at);
-create index purge_wait_of_tenant on windlass.purge_wait (tenant_id, looked_at);
+create index purge_wait_of_tenant on windlass.purge_wait (tenant_id, checked_at);
 create index job_triggers_due_of_tenant on windlass.job_triggers (tenant_id, next_due_at) where next_due_at is not null;
 drop function if exists windlass.due_triggers(integer, integer);
 

@@ -11,7 +11,7 @@ create unique index prune_again_once on windlass.prune_again (tenant_id, definit
 -- Events that could not be dispatched, for the lists of problems.
 create index event_pending_with_problem on windlass.event_pending (tenant_id) where problem is not null;
 
--- made_by: the transaction that created the lane; see hold_to_lanes. The others belong to retire_lanes: since when the
+-- made_by: the transaction that created the lane; see limit_lanes. The others belong to retire_lanes: since when the
 -- lane has had no job, and how many jobs had been purged from it then; since when it does not count for the tenant's
 -- limits; and the first transaction that cannot have used it since.
 alter table windlass.lane

@@ -80,7 +80,7 @@ create table windlass.partition_look (
   is_pruned boolean not null,
   pruned_to uuid[],
   tries integer not null default 0,
-  looked_at timestamptz not null default clock_timestamp()
+  checked_at timestamptz not null default clock_timestamp()
 ) with (fillfactor = 50);
 
 -- How many jobs had been enqueued at an instant, and how many per second before it: the width of new partitions depends

@@ -17,8 +17,8 @@
 //! | `UnsettledAttempt` | an entry that the settler has not written yet, with the slot that it frees | `worker::settler` |
 //! | `Settled` | which entries of a statement took effect | `store::settle` |
 
+pub(crate) mod compiled;
 pub(crate) mod done;
 pub(crate) mod ending;
-pub(crate) mod known;
 pub(crate) mod run_result;
 pub(crate) mod secrets;

@@ -20,7 +20,7 @@ use crate::store::database::{CONFLICT_TRIES, conflict_pause};
 use crate::store::enqueue::Routed;
 use crate::store::keys::BatchKeys;
 use crate::telemetry;
-use plan::{Plan, check_payload, checked_route, enqueued, plan};
+use plan::{Batch, Plan, check_payload, checked_route, enqueued, plan};
 
 /// Enqueues in the caller's own transaction (or on a bare client): the job exists if and only if the transaction commits.
 ///
@@ -110,9 +110,8 @@ impl Queue {
     }
 
     async fn enqueue_all(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>> {
-        let mut results: Vec<Option<Enqueued>> = vec![None; jobs.len()];
-        let mut plain = Vec::with_capacity(jobs.len());
-        let mut guarded = Vec::new();
+        let mut results: Vec<Option<Enqueued>> = Vec::with_capacity(jobs.len());
+        let mut batch = Batch::default();
         let mut known: Option<(&NewJob, CheckedRoute)> = None;
         for (position, job) in jobs.iter().enumerate() {
             // The jobs of a batch usually have the same definition, and finding the route of each costs as much as
@@ -126,14 +125,9 @@ impl Queue {
                 _ => checked_route(self, job).await?,
             };
             known = Some((job, route.clone()));
-            match plan(self, &route, job)? {
-                Plan::Guarded => guarded.push(position),
-                Plan::Plain(routed) => {
-                    results[position] = Some(enqueued(&routed));
-                    plain.push(routed);
-                }
-            }
+            results.push(batch.add(position, plan(self, &route, job)?));
         }
+        let Batch { plain, mut guarded } = batch;
         // The jobs of a tenant stay in the given order. Tenants are locked in order, so that two batches cannot
         // deadlock; see BatchKeys for their keys.
         guarded.sort_by_key(|&position| jobs[position].options.tenant);

@@ -272,7 +272,8 @@ async fn woken(wakes: &mut broadcast::Receiver<Wake>, duties: &[Duty]) {
     loop {
         match wakes.recv().await {
             Ok(Wake::Duty(duty)) if duties.contains(&duty) => return,
-            Ok(Wake::Duty(_) | Wake::Lane(_) | Wake::Room(_) | Wake::All) | Err(RecvError::Lagged(_)) => {}
+            Ok(Wake::Duty(_) | Wake::Lane(_) | Wake::LimitFreed(_) | Wake::All)
+            | Err(RecvError::Lagged(_)) => {}
             // There are no more notifications; the interval remains.
             Err(RecvError::Closed) => return std::future::pending().await,
         }

@@ -87,6 +87,9 @@
 //! | connect, enqueue, cancel, list | [`Queue`], [`NewJob`], [`enqueue_in`] |
 //! | choose a priority, a start time, a key | the builder that [`JobArgs::job`] returns: [`NewJob`] |
 //! | run jobs | [`Handler`], [`BatchHandler`], [`Worker`], [`worker`] |
+//! | run jobs in processes of other languages, over a transport of your own | [`pull`] |
+//! | sign the calls of HTTP jobs, and verify signed hooks | `webhook`, with the feature `http-jobs` |
+//! | run the maintenance without a worker | [`keeper`] |
 //! | read states, attempts and logs | [`job`] |
 //! | run jobs on a schedule or an event | [`schedule`], [`events`] |
 //! | keep, delete or hold old jobs | [`retention`] |
@@ -249,6 +252,7 @@ pub mod internals {
         Account, Invitation, InvitedTo, LinkCreator, Membership, NewAccount, NewSession, PasswordReset,
         ResetOf, SessionOf, SignedIn,
     };
+    pub use crate::model::definition::{Policies, RANGES};
     pub use crate::model::instant;
     pub use crate::model::job::{settle, state};
     pub use crate::model::report::headline;

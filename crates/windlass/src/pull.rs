@@ -46,9 +46,10 @@ mod reply;
 mod undelivered;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -59,8 +60,8 @@ pub use ask::{Claim, Heartbeat, Puller, WorkerInfo};
 pub use given::{HeartbeatReply, Held, PulledJob, Registered};
 pub use undelivered::PulledJobs;
 
+use crate::attempt::compiled::CompiledDefinition;
 use crate::attempt::done::{Done, Failure};
-use crate::attempt::known::Known;
 use crate::blocking::by_size;
 use crate::error::{Error, Result};
 use crate::model::job::claimed::Fence;
@@ -75,7 +76,7 @@ use crate::telemetry::Meters;
 use crate::text::redact::Redactor;
 use dispatch::Dispatcher;
 use groups::Waiter;
-use interest::{Interest, Places};
+use interest::{ClaimPermits, Interest};
 use known::{KnownWorker, KnownWorkers};
 use reply::Reply;
 
@@ -119,7 +120,7 @@ struct Service {
     database: Database,
     waiters: mpsc::UnboundedSender<Waiter>,
     names: KnownWorkers,
-    waiting: Places,
+    waiting: ClaimPermits,
     definitions: Arc<Definitions>,
     stop: CancellationToken,
     tasks: Mutex<Vec<JoinHandle<()>>>,
@@ -165,7 +166,7 @@ impl Pull {
                 drop(wakes);
             }));
         }
-        let waiting = Places::default();
+        let waiting = ClaimPermits::default();
         let (tasks, releases) = (Mutex::new(tasks), TaskTracker::new());
         let settling = ending::settling(&database);
         let inner =
@@ -322,7 +323,7 @@ impl Pull {
     /// Stops the service; waiting claims return no jobs.
     pub async fn stop(&self) {
         self.inner.stop.cancel();
-        let tasks = std::mem::take(&mut *self.inner.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        let tasks = std::mem::take(&mut *self.inner.tasks.lock());
         for task in tasks {
             // A task that panicked has logged it.
             let _ = task.await;
@@ -359,25 +360,29 @@ pub(crate) struct Definitions(Mutex<HashMap<Arc<str>, Read>>);
 #[derive(Debug, Clone)]
 struct Read {
     at: Instant,
-    known: Arc<Known>,
+    compiled: Arc<CompiledDefinition>,
     meters: Arc<Meters>,
 }
 
 impl Definitions {
     const AGE: Duration = Duration::from_secs(5);
 
-    pub(crate) async fn get(&self, database: &Database, key: &Arc<str>) -> Result<(Arc<Known>, Arc<Meters>)> {
-        let read = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned();
+    pub(crate) async fn get(
+        &self,
+        database: &Database,
+        key: &Arc<str>,
+    ) -> Result<(Arc<CompiledDefinition>, Arc<Meters>)> {
+        let read = self.0.lock().get(key).cloned();
         if let Some(read) = &read
             && read.at.elapsed() < Self::AGE
         {
-            return Ok((read.known.clone(), read.meters.clone()));
+            return Ok((read.compiled.clone(), read.meters.clone()));
         }
-        let known = Arc::new(Known::read(database, key).await?);
+        let compiled = Arc::new(CompiledDefinition::read(database, key).await?);
         let meters = read.map_or_else(|| Arc::new(Meters::new(key)), |read| read.meters);
-        let fresh = Read { at: Instant::now(), known: known.clone(), meters: meters.clone() };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), fresh);
-        Ok((known, meters))
+        let fresh = Read { at: Instant::now(), compiled: compiled.clone(), meters: meters.clone() };
+        self.0.lock().insert(key.clone(), fresh);
+        Ok((compiled, meters))
     }
 }
 

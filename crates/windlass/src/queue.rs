@@ -233,7 +233,7 @@ impl Queue {
         Uuid::new_v7(uuid::Timestamp::from_unix(&self.inner.ids, seconds, nanos))
     }
 
-    /// Checks an id that the caller chose: like `refuse_ids` in SQL, which the plain insert does not call.
+    /// Checks an id that the caller chose: like `check_ids` in SQL, which the plain insert does not call.
     pub(crate) fn chosen_id(&self, id: Uuid) -> Result<Uuid> {
         let millis = id.as_u64_pair().0 >> 16;
         if id.get_version_num() == 7 && millis >= self.database_millis() + 86_400_000 {

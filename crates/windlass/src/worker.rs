@@ -48,10 +48,10 @@ mod feed;
 #[cfg(any(feature = "commands", feature = "http-jobs"))]
 mod file;
 mod hand_over;
+mod handled;
 pub(crate) mod handler;
 #[cfg(feature = "http-jobs")]
 pub(crate) mod http;
-mod kind;
 mod lease;
 mod log;
 mod pace;
@@ -67,11 +67,12 @@ pub(crate) mod trial;
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
+use parking_lot::RwLock;
 use tokio::sync::{SemaphorePermit, broadcast, mpsc};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -90,7 +91,7 @@ pub use http::{HttpEndpoint, Lookup, SecretText};
 
 use crate::model::job::claimed::Claimed;
 use hand_over::HandOver;
-use kind::{Kind, Kit};
+use handled::{DefinitionSnapshot, HandledDefinition};
 use lease::Lease;
 use log::LogSink;
 use progress::ProgressSink;
@@ -197,7 +198,7 @@ impl Worker {
             self.shared.running.stop_all(Stop::Shutdown);
             self.shared.runs.wait().await;
         }
-        self.shared.ended.write().unwrap_or_else(PoisonError::into_inner).take();
+        self.shared.ended.write().take();
         if let Some(settler) = self.settler.take() {
             // A task that panicked has logged it; the others still have to be awaited.
             let _ = settler.await;
@@ -256,7 +257,7 @@ pub(crate) struct Shared {
     /// A claim or settlement without a response within a lease is sent again on another connection.
     patience: Duration,
     listens: bool,
-    kinds: HashMap<Arc<str>, Kind>,
+    definitions: HashMap<Arc<str>, HandledDefinition>,
     running: Arc<Running>,
     lease: Arc<Lease>,
     runs: TaskTracker,
@@ -282,48 +283,48 @@ impl Shared {
     fn start(self: &Arc<Self>, claimed: impl Iterator<Item = Claimed>, reserved: &mut Reserved) {
         let mut waiting: HashMap<(Uuid, Arc<str>), Vec<Claimed>> = HashMap::new();
         for job in claimed {
-            let Some(kind) = self.kinds.get(&job.definition_key) else { continue };
-            kind.meters.claimed.increment(1);
-            kind.meters.queue_seconds.record(job.queued_ms.max(0) as f64 / 1000.0);
+            let Some(handled) = self.definitions.get(&job.definition_key) else { continue };
+            handled.meters.claimed.increment(1);
+            handled.meters.queue_seconds.record(job.queued_ms.max(0) as f64 / 1000.0);
             if self.events.has_subscribers() {
                 self.report_claimed(&job);
             }
-            let batch = kind.handler.batch().min(self.running.capacity());
-            if batch == 1 || kind.kit().known.has_own_deadline(&job, CLAIMED_AHEAD) {
-                self.spawn(kind, vec![job], reserved);
+            let batch = handled.handler.batch().min(self.running.capacity());
+            if batch == 1 || handled.snapshot().compiled.has_own_deadline(&job, CLAIMED_AHEAD) {
+                self.spawn(handled, vec![job], reserved);
                 continue;
             }
             let key = (job.fence.tenant, job.definition_key.clone());
             let gathered = waiting.entry(key).or_default();
             gathered.push(job);
             if gathered.len() == batch {
-                self.spawn(kind, std::mem::take(gathered), reserved);
+                self.spawn(handled, std::mem::take(gathered), reserved);
             }
         }
         for ((_, key), jobs) in waiting {
-            if let Some(kind) = self.kinds.get(&key)
+            if let Some(handled) = self.definitions.get(&key)
                 && !jobs.is_empty()
             {
-                self.spawn(kind, jobs, reserved);
+                self.spawn(handled, jobs, reserved);
             }
         }
     }
 
-    fn spawn(self: &Arc<Self>, kind: &Kind, jobs: Vec<Claimed>, reserved: &mut Reserved) {
+    fn spawn(self: &Arc<Self>, handled: &HandledDefinition, jobs: Vec<Claimed>, reserved: &mut Reserved) {
         let places = self.running.start(jobs.iter().map(|job| job.fence), reserved);
-        let kit = kind.kit();
-        let ended = self.ended.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let snapshot = handled.snapshot();
+        let ended = self.ended.read().clone();
         let shared = self.clone();
         let jobs: Vec<Arc<Claimed>> = jobs.into_iter().map(Arc::new).collect();
         let claimed_at = Instant::now();
         self.runs.spawn(async move {
             let Some(turn) = shared.turn(&places).await else {
-                return shared.release(ended.as_ref(), &kit, jobs, &places);
+                return shared.release(ended.as_ref(), &snapshot, jobs, &places);
             };
             let started = Instant::now();
             let waited = started - claimed_at;
             let mut call = JobCall { jobs, places, waited, ended: Vec::new(), done: 0 };
-            let run = AssertUnwindSafe(run::run_all(&shared, &kit, &mut call));
+            let run = AssertUnwindSafe(run::run_all(&shared, &snapshot, &mut call));
             if let Err(panic) = run.catch_unwind().await {
                 run::discard(panic);
                 // Panics of the handler are caught where it is called; this one came from a value that it left behind.
@@ -332,7 +333,7 @@ impl Shared {
                         Retry::ByPolicy,
                         "the worker panicked while it settled the attempt",
                     );
-                    kit.end(claimed.clone(), *slot, result, started.elapsed())
+                    snapshot.end(claimed.clone(), *slot, result, started.elapsed())
                 };
                 call.ended.extend(call.jobs.iter().zip(&call.places).skip(call.done).map(broke));
             }
@@ -363,7 +364,7 @@ impl Shared {
     fn release(
         &self,
         ended: Option<&mpsc::UnboundedSender<UnsettledAttempt>>,
-        kit: &Kit,
+        snapshot: &DefinitionSnapshot,
         jobs: Vec<Arc<Claimed>>,
         places: &[(Slot, Switch)],
     ) {
@@ -372,7 +373,7 @@ impl Shared {
                 Some(Stop::Canceled) => RunResult::stopped(Stop::Canceled),
                 _ => RunResult::of(Outcome::Released, "prefetched and not started"),
             };
-            let one = kit.end(claimed, *slot, result, Duration::ZERO);
+            let one = snapshot.end(claimed, *slot, result, Duration::ZERO);
             if let Some(ended) = ended {
                 let _ = ended.send(one);
             }

@@ -1,8 +1,9 @@
 //! The durations of the claims of this process, from the metric of the library.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use metrics::{Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit};
+use parking_lot::Mutex;
 
 use crate::Result;
 use crate::percentile::percentile;
@@ -23,19 +24,19 @@ impl Claims {
     }
 
     pub(super) fn forget(&self) {
-        self.0.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.0.0.lock().clear();
     }
 
     /// In milliseconds.
     pub(super) fn p99(&self) -> Option<f64> {
-        let seconds = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let seconds = self.0.0.lock();
         percentile(&seconds, 0.99).map(|seconds| seconds * 1000.0)
     }
 }
 
 impl HistogramFn for Seconds {
     fn record(&self, value: f64) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(value);
+        self.0.lock().push(value);
     }
 }
 

@@ -296,18 +296,6 @@ fn fields(given: &DefinitionFields) -> Result<Fields, Problem> {
             return invalid(field, "must be an object");
         }
     }
-    for (field, given) in [
-        ("priority", given.priority),
-        ("min_priority", given.min_priority),
-        ("max_priority", given.max_priority),
-    ] {
-        if given.is_some_and(|priority| priority > 1000) {
-            return invalid(field, "must be between 0 and 1000");
-        }
-    }
-    if given.start_deadline_seconds.is_some_and(|seconds| !(1..=315_360_000).contains(&seconds)) {
-        return invalid("start_deadline_seconds", "must be between 1 and 315360000");
-    }
     if let Some(kept) = &given.retention {
         let all = [
             ("succeeded", kept.succeeded),

@@ -60,7 +60,7 @@ pub(crate) struct RetentionProgressShown {
     /// Jobs deleted so far. Null for the rule of a definition, which applies to all tenants, unless a super-admin reads it.
     purged: Option<i64>,
     #[schema(format = DateTime)]
-    looked_at: Option<String>,
+    checked_at: Option<String>,
     /// Jobs past their period that still exist.
     due: i64,
     /// There may be more due jobs than that: only the oldest ones were counted.

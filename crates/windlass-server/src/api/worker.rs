@@ -128,11 +128,11 @@ pub(crate) async fn heartbeat(
     body: Body<HeartbeatBody>,
 ) -> Result<Json<HeartbeatResponse>, Problem> {
     let (fence, beat) = body.value.read()?;
-    let beaten = held(app.pull().await?.heartbeat(&puller(&caller), job, &fence, &beat).await?)?;
+    let renewed = held(app.pull().await?.heartbeat(&puller(&caller), job, &fence, &beat).await?)?;
     Ok(Json(HeartbeatResponse {
-        lease_expires_at: beaten.lease_expires_at.to_string(),
-        lease_seconds: beaten.lease_seconds,
-        cancel_requested: beaten.cancel_requested,
+        lease_expires_at: renewed.lease_expires_at.to_string(),
+        lease_seconds: renewed.lease_seconds,
+        cancel_requested: renewed.cancel_requested,
     }))
 }
 

@@ -2,11 +2,11 @@
 //! revoked one is rejected within five.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
+use parking_lot::Mutex;
 use uuid::Uuid;
 use windlass::Queue;
 use windlass::admin::{Reach, Tenant};
@@ -189,7 +189,7 @@ impl Authenticator {
     /// A tenant by its id, cached for a few seconds.
     async fn tenant(&self, id: Uuid) -> Result<Option<Tenant>, Problem> {
         {
-            let tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
+            let tenants = self.tenants.lock();
             if let Some((since, tenant)) = tenants.get(&id)
                 && since.elapsed() < CACHED_FOR
             {
@@ -199,7 +199,7 @@ impl Authenticator {
         let reading = self.queue.read(Reach::Tenant(id)).await?;
         let tenant = reading.tenants().await?.pop();
         reading.end().await?;
-        let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tenants = self.tenants.lock();
         if tenants.len() >= MAX_CACHED {
             tenants.clear();
         }
@@ -210,7 +210,7 @@ impl Authenticator {
     /// For a session that this process has just started: its first request is not a lookup of an unknown credential, which others in
     /// its network could make fail.
     pub(crate) fn remember_session(&self, hash: [u8; 32]) {
-        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = self.sessions.lock();
         if sessions.len() >= MAX_CACHED {
             sessions.clear();
         }
@@ -228,7 +228,7 @@ impl Authenticator {
     /// For a token that this process has just revoked. It stays in the cache as invalid, so that it is rejected without a lookup,
     /// which its holder could make fail by using up the lookups of its network.
     pub(crate) fn forget(&self, token_id: &str) {
-        let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tokens = self.tokens.lock();
         if let Some(known) = tokens.get_mut(token_id) {
             known.since = Some(Instant::now());
             if let Some(token) = &mut known.token {
@@ -267,7 +267,7 @@ impl Authenticator {
     }
 
     fn remembered(&self, id: &str) -> Option<Remembered> {
-        self.tokens.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+        self.tokens.lock().get(id).cloned()
     }
 
     /// Reads a token from the database, for a given secret or for a session.
@@ -279,7 +279,7 @@ impl Authenticator {
     }
 
     fn insert(&self, id: &str, known: Remembered) {
-        let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tokens = self.tokens.lock();
         if tokens.len() >= MAX_CACHED {
             tokens.retain(|_, known| known.is_fresh());
             if tokens.len() >= MAX_CACHED {
@@ -295,12 +295,12 @@ impl Authenticator {
         hash: &[u8; 32],
         from: Option<&str>,
     ) -> Result<Option<SignedIn>, Problem> {
-        let is_known = self.sessions.lock().unwrap_or_else(PoisonError::into_inner).contains(hash);
+        let is_known = self.sessions.lock().contains(hash);
         let lookup = if is_known { None } else { Some(self.lookups.begin(from).await?) };
         let session = self.queue.session_of(hash).await?;
         match (&session, lookup) {
             (None, lookup) => {
-                self.sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(hash);
+                self.sessions.lock().remove(hash);
                 if let Some(lookup) = lookup {
                     lookup.failed();
                 }

@@ -4,8 +4,9 @@
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hash};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, MutexGuard};
 
 const WINDOW: Duration = Duration::from_secs(60);
 const MAX_KEYS: usize = 50_000;
@@ -81,7 +82,7 @@ impl Counts {
     }
 
     fn lock(&self) -> MutexGuard<'_, Windows> {
-        self.windows.lock().unwrap_or_else(PoisonError::into_inner)
+        self.windows.lock()
     }
 }
 

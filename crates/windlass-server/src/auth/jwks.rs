@@ -5,10 +5,11 @@
 //! unknown keys cause a fetch only at a limited rate.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jsonwebtoken::jwk::{Jwk, JwkSet};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use super::jwt::algorithm_of;
@@ -134,7 +135,7 @@ impl Jwks {
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
-        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.known.lock()
     }
 }
 

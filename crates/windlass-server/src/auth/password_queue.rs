@@ -3,7 +3,8 @@
 //! the queue, unknown networks a larger part, and networks with a successful sign-in all of it.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::http::{Problem, ProblemKind};
 
@@ -69,7 +70,7 @@ impl PasswordQueue {
     }
 
     fn lock(&self) -> MutexGuard<'_, PasswordQueueState> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 }
 

@@ -165,7 +165,7 @@ fn show(retention: &Value) -> Result<(), Failure> {
                     |rule| if at(rule, "is_own") == true { "tenant".into() } else { "definition".into() },
                 ),
             ),
-            ("CHECKED", Show::Age("looked_at")),
+            ("CHECKED", Show::Age("checked_at")),
             ("DELETED UNTIL", Show::Age("reached")),
             ("BEHIND", Show::With(behind)),
             ("JOBS DELETED", Show::Plain("purged")),

@@ -7,13 +7,14 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::body::Bytes;
 use axum::extract::Request;
 use axum::http::{Extensions, header};
 use futures_util::StreamExt as _;
+use parking_lot::{Mutex, MutexGuard};
 use uuid::Uuid;
 
 use super::app::App;
@@ -72,7 +73,7 @@ impl Bodies {
     }
 
     fn shares(&self) -> MutexGuard<'_, Shares> {
-        self.shares.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shares.lock()
     }
 
     #[cfg(test)]

@@ -4,9 +4,10 @@
 //! With ten thousand tenants the count takes tens of milliseconds. So a reader gets the last result if it is at most a few seconds
 //! old, and a new one is computed meanwhile; only the first reader after a pause waits. The API always counts again.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use windlass::admin::{Overview, Reach};
 
 use super::app::App;
@@ -24,13 +25,13 @@ pub(crate) struct Everyone {
 impl Everyone {
     /// The last result that is no older.
     fn last(&self, most: Duration) -> Option<Arc<Overview>> {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = self.last.lock();
         last.as_ref().filter(|(since, _)| since.elapsed() < most).map(|(_, overview)| overview.clone())
     }
 
     fn keep(&self, since: Instant, overview: Overview) -> Arc<Overview> {
         let overview = Arc::new(overview);
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((since, overview.clone()));
+        *self.last.lock() = Some((since, overview.clone()));
         overview
     }
 }

@@ -4,9 +4,10 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use axum::response::{IntoResponse, Response};
+use parking_lot::Mutex;
 
 type Rest = Pin<Box<dyn Future<Output = Response> + Send>>;
 
@@ -36,7 +37,7 @@ impl IntoResponse for Later {
 /// Waits for the rest of a response, if it has one.
 pub(super) async fn complete(mut response: Response) -> Response {
     let later = response.extensions_mut().remove::<Later>();
-    let rest = later.and_then(|later| later.0.lock().unwrap_or_else(PoisonError::into_inner).take());
+    let rest = later.and_then(|later| later.0.lock().take());
     match rest {
         Some(rest) => rest.await,
         None => response,

@@ -177,7 +177,7 @@ const MAX_KEYS: usize = 20_000;
 /// caller. Every server process counts separately.
 #[derive(Debug, Default)]
 pub(crate) struct Rates {
-    limiters: std::sync::Mutex<std::collections::HashMap<u32, Arc<DefaultKeyedRateLimiter<String>>>>,
+    limiters: parking_lot::Mutex<std::collections::HashMap<u32, Arc<DefaultKeyedRateLimiter<String>>>>,
 }
 
 impl Rates {
@@ -206,7 +206,7 @@ impl Rates {
         if limiter.len() > MAX_KEYS {
             limiter.retain_recent();
             if limiter.len() > MAX_KEYS / 2 {
-                self.limiters.lock().unwrap_or_else(std::sync::PoisonError::into_inner).remove(&per_minute);
+                self.limiters.lock().remove(&per_minute);
             }
         }
         limiter.check_key(&key.to_owned()).map_err(|not_until| {
@@ -219,7 +219,7 @@ impl Rates {
 
     /// One limiter per rate; there are as many as distinct settings.
     fn limiter(&self, per_minute: u32) -> Arc<DefaultKeyedRateLimiter<String>> {
-        let mut limiters = self.limiters.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut limiters = self.limiters.lock();
         limiters
             .entry(per_minute)
             .or_insert_with(|| {

@@ -1,11 +1,11 @@
 //! Failures as `application/problem+json` (RFC 9457). The only place where errors of the library become HTTP responses. No
 //! internals are exposed: an internal error is logged, and the response has only the request id.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use parking_lot::Mutex;
 use serde::Serialize;
 use utoipa::ToSchema;
 use windlass::Error;
@@ -345,7 +345,7 @@ impl From<Error> for Problem {
 /// Whether to log that the database is unavailable: every request fails then, and one line every few seconds says so.
 fn is_due() -> bool {
     static LAST: Mutex<Option<Instant>> = Mutex::new(None);
-    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut last = LAST.lock();
     let is_due = last.is_none_or(|last| last.elapsed() >= Duration::from_secs(5));
     if is_due {
         *last = Some(Instant::now());

@@ -7,13 +7,14 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex as StdMutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::extract::State as FromState;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, StreamExt as _};
+use parking_lot::Mutex as StdMutex;
 use serde::Deserialize;
 use tokio::sync::Mutex;
 use uuid::Uuid;
@@ -111,7 +112,7 @@ impl Pulses {
     async fn look(&self, queue: &Queue, reach: Reach) -> Result<PageState, windlass::Error> {
         let key = reach.tenant().unwrap_or(windlass::admin::INSTALLATION);
         let place = {
-            let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut places = self.0.lock();
             if places.len() > MAX_TENANTS {
                 places.retain(|_, place| Arc::strong_count(place) > 1);
             }

@@ -55,7 +55,7 @@ pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer) -> Page
     let measured = progress.into_iter().map(|rule| RuleRow {
         kept: span(rule.keep_seconds as f64),
         source: if rule.tenant_id.is_some() { "Tenant" } else { "Definition" },
-        checked: rule.looked_at.map(|at| When::new(at, now)),
+        checked: rule.checked_at.map(|at| When::new(at, now)),
         is_behind: rule.behind_seconds.is_some_and(|seconds| seconds >= BEHIND_SECONDS),
         behind: behind(&rule),
         deleted: rule.purged.map(grouped).unwrap_or_default(),

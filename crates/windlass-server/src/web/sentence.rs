@@ -92,7 +92,7 @@ fn because(job: &Job, last: Option<&Attempt>) -> String {
 /// Why an attempt or a job ended, in words; an unknown reason is returned unchanged.
 pub(crate) fn reason_words(reason: &str) -> &str {
     match reason {
-        "budget_spent" => "out of attempts",
+        "attempts_exhausted" => "out of attempts",
         "poison" => "crashed its workers",
         "snooze_budget" => "snoozed too often",
         "deadline_passed" => "deadline passed",
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn reasons_are_spelled_out_and_unknown_ones_unchanged() {
-        assert_eq!(["budget_spent", "odd"].map(reason_words), ["out of attempts", "odd"]);
+        assert_eq!(["attempts_exhausted", "odd"].map(reason_words), ["out of attempts", "odd"]);
     }
 
     #[test]

@@ -60,7 +60,7 @@ async fn rules_are_set_applied_and_removed() {
     let seen = admin.get("/api/v1/retention").await.expect(200);
     let own = progress(&seen, "a", true);
     assert_eq!((&own["purged"], &own["keep_seconds"]), (&json!(1), &json!(604_800)));
-    assert!(own["reached"].is_string() && own["looked_at"].is_string());
+    assert!(own["reached"].is_string() && own["checked_at"].is_string());
     assert!(own["behind_seconds"].as_i64().unwrap() < 120, "{own}");
     assert_eq!(progress(&seen, "a", false)["keep_seconds"], json!(2_592_000));
     let seen = others.get("/api/v1/retention").await.expect(200);

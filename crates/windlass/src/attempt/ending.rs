@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::run_result::RunResult;
+use super::run_result::{LEASE_EXPIRED, RunResult, TIMED_OUT};
 use crate::error::Error;
 use crate::model::definition::Policies;
 use crate::model::job::claimed::Claimed;
@@ -52,8 +52,8 @@ pub(crate) fn settlement_of_lost(
     let budget = budget_of(budget, policies, Duration::ZERO);
     let settlement = settle(&budget, &policies.retry(), outcome, rand::random());
     let error = match outcome {
-        Outcome::TimedOut => "the attempt ran past its timeout",
-        _ => "the worker's lease expired",
+        Outcome::TimedOut => TIMED_OUT,
+        _ => LEASE_EXPIRED,
     };
     let detail = detail(&settlement, &RunResult::of(outcome, error));
     (detail, settlement.attempt_outcome, settlement.next.state())

@@ -6,6 +6,10 @@ use crate::model::job::settle::{Outcome, Retry};
 use crate::store::job::Report;
 use crate::text::redact::Redactor;
 
+/// The errors of attempts that did not end themselves. `tick.sql` has the same.
+pub(crate) const TIMED_OUT: &str = "the attempt ran past its timeout";
+pub(crate) const LEASE_EXPIRED: &str = "the worker's lease expired";
+
 /// The result of one job's run, before any decision.
 #[derive(Debug)]
 pub(crate) struct RunResult {

@@ -61,7 +61,7 @@ impl Queue {
     /// # }
     /// ```
     pub async fn workers_for(&self, definition_key: &str) -> Result<Vec<CapableWorker>> {
-        store::worker::knowing(self.database(), definition_key).await
+        store::worker::capable_workers(self.database(), definition_key).await
     }
 
     /// Drains a worker, or resumes it; it is notified with its next heartbeat. Returns whether a live worker has this id.

@@ -52,7 +52,8 @@ impl Queue {
     /// Adds the entries that were committed since the last call to their chains; returns how many. A duty of the
     /// keeper.
     pub async fn seal_audit(&self) -> Result<u64> {
-        store::audit::seal(self.database()).await
+        let (sealed, _) = store::audit::seal(self.database()).await?;
+        Ok(sealed.unsigned_abs().into())
     }
 }
 

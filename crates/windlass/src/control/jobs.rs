@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::control::application::{Canceled, read_canceled, read_retried};
 use crate::control::transaction::Acting;
 use crate::enqueue::batching;
-use crate::enqueue::plan::{Plan, checked_route, enqueued, plan};
+use crate::enqueue::plan::{Batch, Plan, checked_route, enqueued, plan};
 use crate::error::{Error, Result};
 use crate::model::actor::{Actor, Reach};
 use crate::model::audit::{Act, Action};
@@ -130,19 +130,13 @@ impl Acting {
     /// in one statement; those with keys one by one, each after a savepoint.
     #[doc(hidden)]
     pub async fn enqueue_each(&self, jobs: &[CheckedJob<'_>]) -> Result<Vec<Result<Placed>>> {
-        let mut results: Vec<Option<Result<Enqueued>>> = vec![None; jobs.len()];
-        let mut plain = Vec::new();
-        let mut guarded = Vec::new();
+        let mut results: Vec<Option<Result<Enqueued>>> = Vec::with_capacity(jobs.len());
+        let mut batch = Batch::default();
         for (position, checked) in jobs.iter().enumerate() {
-            match plan(&self.queue, &checked.route, checked.job) {
-                Ok(Plan::Guarded) => guarded.push(position),
-                Ok(Plan::Plain(routed)) => {
-                    results[position] = Some(Ok(enqueued(&routed)));
-                    plain.push(routed);
-                }
-                Err(error) => results[position] = Some(Err(error)),
-            }
+            let plan = plan(&self.queue, &checked.route, checked.job);
+            results.push(plan.map(|plan| batch.add(position, plan)).transpose());
         }
+        let Batch { plain, guarded } = batch;
         if !plain.is_empty() {
             store::enqueue::routed_many(&self.session, &plain).await?;
         }

@@ -16,6 +16,31 @@ pub(crate) enum Plan<'a> {
     Guarded,
 }
 
+/// The jobs of a batch, by the way they are inserted.
+#[derive(Default)]
+pub(crate) struct Batch<'a> {
+    pub(crate) plain: Vec<Routed<'a>>,
+    /// Their positions.
+    pub(crate) guarded: Vec<usize>,
+}
+
+impl<'a> Batch<'a> {
+    /// Adds the job at this position. Returns its result if that is known before the insert: a guarded one may be a duplicate.
+    pub(crate) fn add(&mut self, position: usize, plan: Plan<'a>) -> Option<Enqueued> {
+        match plan {
+            Plan::Guarded => {
+                self.guarded.push(position);
+                None
+            }
+            Plan::Plain(routed) => {
+                let result = enqueued(&routed);
+                self.plain.push(routed);
+                Some(result)
+            }
+        }
+    }
+}
+
 /// Decides by the options of the job and the requirements of its route.
 pub(crate) fn plan<'a>(queue: &Queue, route: &CheckedRoute, job: &'a NewJob) -> Result<Plan<'a>> {
     let (route, options) = (&route.0, &job.options);

@@ -11,9 +11,9 @@ mod apply;
 mod decide;
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::share::RoundShare;
@@ -40,7 +40,7 @@ const LIGHT_BYTES: usize = 64 << 10;
 /// another tenant waits for the end of the round.
 const FEWEST_TENANTS: usize = 4;
 /// How long emitters send notifications after a round that found nothing; the next such round requests them again.
-const RINGS_FOR: Duration = Duration::from_secs(3);
+const NOTIFIES_FOR: Duration = Duration::from_secs(3);
 
 /// The tenant of the last turn.
 #[derive(Debug, Default)]
@@ -49,9 +49,9 @@ pub(super) struct LastTenant(Mutex<Uuid>);
 pub(super) async fn run_once(queue: &Queue, holder: Uuid, turn: &LastTenant) -> Result<Round> {
     let database = queue.database();
     let patience = leader::patience(database, "dispatch", holder).await?;
-    let after = *turn.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let after = *turn.0.lock();
     let share = OutboxShare { events: MAX_EVENTS, bytes: MAX_BYTES.into(), tenants: MAX_TENANTS, after };
-    let outbox = store::event::pending(database, patience, &share, RINGS_FOR).await?;
+    let outbox = store::event::pending(database, patience, &share, NOTIFIES_FOR).await?;
     for (tenant, event, problem) in &outbox.unreadable {
         apply::hold_back(database, *tenant, *event, problem).await?;
     }
@@ -66,7 +66,7 @@ pub(super) async fn run_once(queue: &Queue, holder: Uuid, turn: &LastTenant) -> 
         let next = (!patience.is_zero()).then_some(patience);
         return Ok(Round { next, is_full: !outbox.unreadable.is_empty(), ..Round::default() });
     };
-    *turn.0.lock().unwrap_or_else(PoisonError::into_inner) = last[0].tenant;
+    *turn.0.lock() = last[0].tenant;
 
     let mut triggers = triggers(queue, &groups).await?;
     let tenants = groups.len();

@@ -5,9 +5,7 @@ use crate::error::Result;
 use crate::store;
 use crate::store::database::Database;
 
-const MAX: i32 = 500;
-
 pub(super) async fn run_once(database: &Database) -> Result<Round> {
-    let (moved, is_full) = store::keeper::expire(database, MAX).await?;
+    let (moved, is_full) = store::keeper::expire(database).await?;
     Ok(Round { moved: moved.unsigned_abs().into(), is_full, next: None })
 }

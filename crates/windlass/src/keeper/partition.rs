@@ -7,11 +7,10 @@ use crate::error::Result;
 use crate::store;
 use crate::store::database::Database;
 
-const DAYS_AHEAD: i32 = 2;
 /// Between the steps of a new partition, and before the next try after a lock for one was not available.
 const STEP: Duration = Duration::from_secs(1);
 
 pub(super) async fn run_once(database: &Database) -> Result<Round> {
-    let (moved, is_unfinished) = store::keeper::maintain_partitions(database, DAYS_AHEAD).await?;
+    let (moved, is_unfinished) = store::keeper::maintain_partitions(database).await?;
     Ok(Round { moved: moved.unsigned_abs().into(), is_full: false, next: is_unfinished.then_some(STEP) })
 }

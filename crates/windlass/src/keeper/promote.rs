@@ -5,9 +5,7 @@ use crate::error::Result;
 use crate::store;
 use crate::store::database::Database;
 
-const MAX: i32 = 1000;
-
 pub(super) async fn run_once(database: &Database) -> Result<Round> {
-    let (promoted, is_full, next) = store::keeper::promote(database, MAX).await?;
+    let (promoted, is_full, next) = store::keeper::promote(database).await?;
     Ok(Round { moved: promoted.unsigned_abs().into(), is_full, next })
 }

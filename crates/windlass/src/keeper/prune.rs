@@ -5,13 +5,11 @@ use crate::error::Result;
 use crate::store;
 use crate::store::database::Database;
 
-const MAX: i32 = 1000;
-
 pub(super) async fn run_once(database: &Database) -> Result<Round> {
     store::keeper::summarize_times(database).await?;
-    let jobs = store::keeper::prune(database, MAX).await?;
-    let events = store::keeper::prune_events(database, MAX).await?;
-    store::keeper::retire_lanes(database, MAX).await?;
+    let (jobs, has_more_jobs) = store::keeper::prune(database).await?;
+    let (events, has_more_events) = store::keeper::prune_events(database).await?;
+    store::keeper::retire_lanes(database).await?;
     let moved = u64::from(jobs.unsigned_abs()) + u64::from(events.unsigned_abs());
-    Ok(Round { moved, is_full: jobs >= MAX || events >= MAX, next: None })
+    Ok(Round { moved, is_full: has_more_jobs || has_more_events, next: None })
 }

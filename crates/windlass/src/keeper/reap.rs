@@ -18,56 +18,41 @@ use crate::store::database::Database;
 use crate::store::keeper::LostJob;
 use crate::telemetry::Meters;
 
-const MAX: i32 = 500;
-
 pub(super) async fn run_once(database: &Database) -> Result<Round> {
     // First the jobs with their own lease: it contains more about them than their worker's.
-    let pulled = reap_pulled(database).await?;
-    let ours = reap_workers(database).await?;
-    Ok(Round { moved: ours.moved + pulled.moved, is_full: ours.is_full || pulled.is_full, next: None })
-}
+    let pulled = store::pull::lost_jobs(database).await?;
+    let outcome = |is_timed_out| if is_timed_out { Outcome::TimedOut } else { Outcome::Lost };
+    let pulled = pulled.into_iter().map(|(job, is_timed_out)| (job, outcome(is_timed_out))).collect();
+    let pulled = recover(database, pulled, None).await?;
 
-async fn reap_workers(database: &Database) -> Result<Round> {
-    let mut lost = store::keeper::lost_jobs(database, MAX).await?;
-    let is_full = lost.len() >= MAX.unsigned_abs() as usize;
-    lost.sort_unstable_by_key(|job| (job.fence.tenant, job.fence.job));
-    let policies = policies_of(database, lost.iter()).await?;
-    if lost.is_empty() {
-        return Ok(Round::default());
-    }
-    let mut workers: Vec<i32> = lost.iter().map(|job| job.worker).collect();
+    let mut ours = store::keeper::lost_jobs(database).await?;
+    ours.sort_unstable_by_key(|job| (job.fence.tenant, job.fence.job));
+    let mut workers: Vec<i32> = ours.iter().map(|job| job.worker).collect();
     workers.sort_unstable();
     workers.dedup();
-    let fences: Vec<_> = lost.iter().map(|job| job.fence).collect();
-    let (details, ends): (Vec<String>, Vec<AttemptEnd>) =
-        lost.iter().map(|job| write(job, &policies[&job.definition_key], Outcome::Lost)).unzip();
-    let settled = store::keeper::reap(database, &workers, &fences, &details).await?;
-    for &position in &settled.settled {
-        record(&lost[position], ends[position]);
-    }
-    Ok(Round { moved: settled.settled.len() as u64, is_full, next: None })
+    let ours = ours.into_iter().map(|job| (job, Outcome::Lost)).collect();
+    let moved = pulled + recover(database, ours, Some(&workers)).await?;
+    // There may be more. A round that finds nothing costs little, and one that could recover nothing is not repeated.
+    Ok(Round { moved, is_full: moved > 0, next: None })
 }
 
-async fn reap_pulled(database: &Database) -> Result<Round> {
-    let lost = store::pull::lost_jobs(database, MAX).await?;
-    let is_full = lost.len() >= MAX.unsigned_abs() as usize;
-    let policies = policies_of(database, lost.iter().map(|(job, _)| job)).await?;
+/// Ends the attempts of these jobs, if their lease is still expired: that of their workers, or else their own. Returns how many.
+async fn recover(database: &Database, lost: Vec<(LostJob, Outcome)>, workers: Option<&[i32]>) -> Result<u64> {
     if lost.is_empty() {
-        return Ok(Round::default());
+        return Ok(0);
     }
+    let policies = policies_of(database, lost.iter().map(|(job, _)| job)).await?;
     let fences: Vec<_> = lost.iter().map(|(job, _)| job.fence).collect();
-    let (details, ends): (Vec<String>, Vec<AttemptEnd>) = lost
-        .iter()
-        .map(|(job, is_timed_out)| {
-            let outcome = if *is_timed_out { Outcome::TimedOut } else { Outcome::Lost };
-            write(job, &policies[&job.definition_key], outcome)
-        })
-        .unzip();
-    let settled = store::pull::reap(database, &fences, &details).await?;
+    let (details, ends): (Vec<String>, Vec<AttemptEnd>) =
+        lost.iter().map(|(job, outcome)| write(job, &policies[&job.definition_key], *outcome)).unzip();
+    let settled = match workers {
+        Some(workers) => store::keeper::reap(database, workers, &fences, &details).await?,
+        None => store::pull::reap(database, &fences, &details).await?,
+    };
     for &position in &settled.settled {
         record(&lost[position].0, ends[position]);
     }
-    Ok(Round { moved: settled.settled.len() as u64, is_full, next: None })
+    Ok(settled.settled.len() as u64)
 }
 
 /// How an attempt and its job end.

@@ -5,10 +5,7 @@ use crate::error::Result;
 use crate::store;
 use crate::store::database::Database;
 
-/// The finest step of a chart.
-const SLOT_SECONDS: i32 = 15;
-
 pub(super) async fn run_once(database: &Database) -> Result<Round> {
-    let written = store::insight::sample_activity(database, SLOT_SECONDS).await?;
+    let written = store::insight::sample_activity(database).await?;
     Ok(Round { moved: written.unsigned_abs().into(), is_full: false, next: None })
 }

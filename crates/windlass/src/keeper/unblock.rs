@@ -8,13 +8,11 @@ use crate::error::Result;
 use crate::store;
 use crate::store::database::Database;
 
-/// The maximum number of jobs per batch.
-const MAX: i32 = 500;
 /// Many new dependencies of one tenant must not delay those of another, nor use all of the database's time.
 const SOON: Duration = Duration::from_millis(100);
 
 pub(super) async fn run_once(database: &Database) -> Result<Round> {
-    let (moved, has_more) = store::keeper::unblock_all(database, MAX).await?;
+    let (moved, has_more) = store::keeper::unblock_all(database).await?;
     // Unblocked jobs may lead to more, and a round that finds nothing costs little.
     let next = has_more.then_some(SOON);
     Ok(Round { moved: moved.unsigned_abs().into(), is_full: moved > 0, next })

@@ -33,7 +33,7 @@ pub(crate) struct LaneCursors {
     lanes: HashMap<i32, LaneCursor>,
     keys: HashMap<i32, Arc<str>>,
     foreign: Foreign,
-    foreign_rooms: Foreign,
+    foreign_limits: Foreign,
     started: Instant,
     sweep_cost: Duration,
 }
@@ -66,7 +66,7 @@ impl Foreign {
 struct LaneCursor {
     tenant: Uuid,
     /// The running limits that apply to it.
-    rooms: Vec<i32>,
+    limits: Vec<i32>,
     after_seq: i64,
     sweep_at: Instant,
     /// When a job was last claimed from it.
@@ -97,7 +97,7 @@ impl LaneCursors {
             lanes: HashMap::new(),
             keys: HashMap::new(),
             foreign: Foreign::default(),
-            foreign_rooms: Foreign::default(),
+            foreign_limits: Foreign::default(),
             started,
             sweep_cost: Duration::ZERO,
         }
@@ -134,7 +134,7 @@ impl LaneCursors {
             self.keys.entry(id).or_insert_with(|| found.definition_key.into());
             let new = || LaneCursor {
                 tenant: found.tenant,
-                rooms: Vec::new(),
+                limits: Vec::new(),
                 after_seq: 0,
                 sweep_at: now,
                 gave_at: None,
@@ -142,7 +142,7 @@ impl LaneCursors {
                 is_resting: false,
             };
             let cursor = self.lanes.entry(id).or_insert_with(new);
-            (cursor.rooms, cursor.is_resting) = (found.rooms, false);
+            (cursor.limits, cursor.is_resting) = (found.limits, false);
         }
     }
 
@@ -197,18 +197,18 @@ impl LaneCursors {
         }
     }
 
-    /// Wakes the lanes of a running limit that has room again. Returns false if there are known lanes and it applies to
+    /// Wakes the lanes of a running limit that was freed. Returns false if there are known lanes and it applies to
     /// none of them: the limit may be newer than the last search. Lanes that are not known have no work, or their own
     /// notification has announced them.
-    pub(crate) fn wake_room(&mut self, room: i32, now: Instant) -> bool {
+    pub(crate) fn wake_limit(&mut self, limit: i32, now: Instant) -> bool {
         let mut is_known = self.lanes.values().all(|cursor| cursor.is_resting);
         for (id, cursor) in &self.lanes {
-            if cursor.rooms.contains(&room) && !cursor.is_resting {
+            if cursor.limits.contains(&limit) && !cursor.is_resting {
                 self.fair.activate(*id);
                 is_known = true;
             }
         }
-        is_known || self.foreign_rooms.is_known_foreign(room, now)
+        is_known || self.foreign_limits.is_known_foreign(limit, now)
     }
 
     /// Wakes the lanes from which jobs were claimed a moment ago. Returns false if there are none.

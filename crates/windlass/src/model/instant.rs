@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, de};
 pub const EXPECTED: &str = "must be an instant such as 2026-02-16T10:30:00Z";
 
 /// The first and the last instant that is accepted, as seconds: from the year 1 to the start of the year 9999, which every client
-/// can represent in every time zone. The twin of `refuse_instant` in SQL.
+/// can represent in every time zone. The twin of `check_instant` in SQL.
 pub const SECONDS: RangeInclusive<i64> = -62_135_596_800..=253_370_764_800;
 
 /// The error message for an instant that is not one of [`SECONDS`].

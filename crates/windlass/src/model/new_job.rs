@@ -95,7 +95,7 @@ pub struct NewJob {
 }
 
 impl NewJob {
-    /// The maximum of every delay: ten years.
+    /// The maximum of every delay, window and start deadline: ten years. In SQL it is written as 315360000 seconds or 3650 days.
     pub const MAX_DELAY: Duration = Duration::from_secs(10 * 365 * 86_400);
 
     /// A job of the definition with this key, with an empty object as its payload.

@@ -60,7 +60,7 @@ pub(super) struct Dispatcher {
     seen: HashSet<i32>,
     /// How often the lanes are searched without a notification, and when next.
     poll_interval: Duration,
-    look_at: Option<Instant>,
+    search_at: Option<Instant>,
     /// Before this, a notification causes no search.
     look_pause_ends: Instant,
     touch_at: Instant,
@@ -105,7 +105,7 @@ impl Dispatcher {
             present: HashMap::new(),
             seen: HashSet::new(),
             poll_interval: POLL,
-            look_at: None,
+            search_at: None,
             look_pause_ends: Instant::now(),
             touch_at: Instant::now() + TOUCH,
             epoch: 0,
@@ -124,7 +124,7 @@ impl Dispatcher {
             let Err(error) = self.dispatch(&stop, &mut pause).await else { break };
             telemetry::database_error("dispatcher", &error);
             self.is_waiting = false;
-            self.look_at = Some(Instant::now());
+            self.search_at = Some(Instant::now());
             tokio::select! {
                 () = stop.cancelled() => {}
                 () = tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>())) => {}
@@ -142,7 +142,7 @@ impl Dispatcher {
         self.release_lost_claim(&session).await?;
         let mut has_more = false;
         loop {
-            let wake_at = self.look_at.map_or(self.touch_at, |look| look.min(self.touch_at));
+            let wake_at = self.search_at.map_or(self.touch_at, |search| search.min(self.touch_at));
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return Ok(()),
@@ -173,9 +173,9 @@ impl Dispatcher {
             if now >= self.touch_at {
                 self.touch(&session, now).await?;
             }
-            let is_due = self.look_at.is_some_and(|look| now >= look);
+            let is_due = self.search_at.is_some_and(|search| now >= search);
             if is_due || self.groups.has_fresh() {
-                self.look(&mut session, is_due).await?;
+                self.search(&mut session, is_due).await?;
             }
             // One claim for each tenant in turn: regardless of how much one requests or has, the others wait for no more
             // than that.
@@ -198,7 +198,7 @@ impl Dispatcher {
         let now = Instant::now();
         let is_clear = match wake {
             Ok(Wake::Lane(lane)) => self.groups.wake(*lane, now),
-            Ok(Wake::Room(room)) => self.groups.wake_room(*room, now),
+            Ok(Wake::LimitFreed(limit)) => self.groups.wake_limit(*limit, now),
             Ok(Wake::Duty(_)) => true,
             Ok(Wake::All) | Err(RecvError::Lagged(_)) => false,
             // The sender lives as long as the service.
@@ -206,12 +206,12 @@ impl Dispatcher {
         };
         if !is_clear && !self.groups.is_empty() {
             let at = now.max(self.look_pause_ends);
-            self.look_at = Some(self.look_at.map_or(at, |look| look.min(at)));
+            self.search_at = Some(self.search_at.map_or(at, |search| search.min(at)));
         }
     }
 
     /// Searches the lanes: those of all groups, or only of the groups that need it.
-    async fn look(&mut self, session: &mut Session, is_due: bool) -> Result<()> {
+    async fn search(&mut self, session: &mut Session, is_due: bool) -> Result<()> {
         let is_first = !self.is_waiting;
         if is_first {
             // Before the search: every later enqueue sends a notification.
@@ -229,7 +229,7 @@ impl Dispatcher {
         self.groups.replace(lanes, now);
         // An enqueue that checked before the dispatcher was marked as waiting sends no notification, and commits a
         // moment later.
-        self.look_at = Some(now + if is_first { POLL / 10 } else { self.poll_interval });
+        self.search_at = Some(now + if is_first { POLL / 10 } else { self.poll_interval });
         Ok(())
     }
 
@@ -286,7 +286,7 @@ impl Dispatcher {
         let mut given: Vec<Vec<PulledJob>> = Vec::new();
         for one in dealt {
             let fence = one.claimed.fence;
-            let (known, meters) =
+            let (compiled, meters) =
                 match self.definitions.get(&self.database, &one.claimed.definition_key).await {
                     Ok(read) => read,
                     Err(error) => {
@@ -297,8 +297,8 @@ impl Dispatcher {
                 };
             meters.claimed.increment(1);
             meters.queue_seconds.record(one.claimed.queued_ms.max(0) as f64 / 1000.0);
-            if let Some(refusal) = known.refusal(&one.claimed) {
-                let refused = Refused { claimed: one.claimed, known, meters, refusal };
+            if let Some(refusal) = compiled.refusal(&one.claimed) {
+                let refused = Refused { claimed: one.claimed, compiled, meters, refusal };
                 self.leftovers.leave(Leftover::Refused(Box::new(refused)), &backlog);
                 continue;
             }
@@ -366,14 +366,14 @@ impl Dispatcher {
         if self.groups.is_empty() && self.is_waiting {
             store::worker::set_waiting(session, self.worker, false).await?;
             self.is_waiting = false;
-            self.look_at = None;
+            self.search_at = None;
         }
         if store::worker::heartbeat(&self.database, self.worker, 0).await?.is_none() {
             // The lease expired, for example after a long suspension. It held no jobs.
             self.me.worker_id = new_worker_id(&self.me.hostname);
             self.worker = store::worker::register(&self.database, &self.me).await?;
             self.is_waiting = false;
-            self.look_at = Some(now);
+            self.search_at = Some(now);
         }
         Ok(())
     }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 use super::{Held, Pull, Puller, lease_lost};
+use crate::attempt::compiled::CompiledDefinition;
 use crate::attempt::ending;
-use crate::attempt::known::Known;
 use crate::attempt::run_result::RunResult;
 use crate::attempt::secrets;
 use crate::error::{Error, Result};
@@ -50,8 +50,8 @@ impl Pull {
     pub(super) async fn redactor(&self, fence: &Fence) -> Result<Option<Redactor>> {
         let database = &self.inner.database.of_tenant(Some(fence.tenant));
         let Some((claimed, _)) = store::pull::held(database, fence).await? else { return Ok(None) };
-        let (known, _) = self.inner.definitions.get(database, &claimed.definition_key).await?;
-        Ok(Some(secrets::redactor(&known.rules, &Redactor::default(), &Arc::new(claimed)).await))
+        let (compiled, _) = self.inner.definitions.get(database, &claimed.definition_key).await?;
+        Ok(Some(secrets::redactor(&compiled.rules, &Redactor::default(), &Arc::new(claimed)).await))
     }
 
     pub(super) async fn end(
@@ -67,11 +67,11 @@ impl Pull {
             lease_lost(&fence);
             return Ok(Held::LeaseLost);
         };
-        let (known, meters) = self.inner.definitions.get(database, &claimed.definition_key).await?;
+        let (compiled, meters) = self.inner.definitions.get(database, &claimed.definition_key).await?;
         let claimed = Arc::new(claimed);
-        let result = secrets::clean(result, &known.rules, &Redactor::default(), &claimed).await;
+        let result = secrets::clean(result, &compiled.rules, &Redactor::default(), &claimed).await;
         let settler = PullSettler { database, settling: Some(&self.inner.settling), patience: PATIENCE };
-        settler.write(&claimed, &known, &meters, &result, ran).await
+        settler.write(&claimed, &compiled, &meters, &result, ran).await
     }
 }
 
@@ -88,12 +88,12 @@ impl PullSettler<'_> {
     pub(super) async fn write(
         &self,
         claimed: &Claimed,
-        known: &Arc<Known>,
+        compiled: &Arc<CompiledDefinition>,
         meters: &Arc<Meters>,
         result: &RunResult,
         ran: Duration,
     ) -> Result<Held<State>> {
-        let (ending, outcome, next) = ending::decide(claimed, &known.policies, result, ran);
+        let (ending, outcome, next) = ending::decide(claimed, &compiled.policies, result, ran);
         let settled = match self.settle(&ending.fence, ending.detail.as_deref()).await {
             Err(error) if error.is_lock_timeout() => {
                 let also = if ending.has_chain { " or a key of its next jobs" } else { "" };

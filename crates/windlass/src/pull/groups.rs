@@ -33,9 +33,9 @@ pub(super) struct Groups {
     /// Lanes that were notified and that no group here requests.
     foreign: Foreign,
     /// The groups with a lane that a running limit applies to.
-    by_room: HashMap<i32, HashSet<InterestId>>,
+    by_limit: HashMap<i32, HashSet<InterestId>>,
     /// Running limits that were notified and apply to no lane of a group here.
-    foreign_rooms: Foreign,
+    foreign_limits: Foreign,
     /// The groups whose lanes must be searched: new ones, those with a claim that does not wait, which must find jobs
     /// whose notification has not arrived yet, and those that were notified of a lane that they do not know.
     fresh: HashSet<InterestId>,
@@ -82,9 +82,9 @@ impl Groups {
         if waiter.is_gone() {
             return;
         }
-        let (id, is_hasty) = (waiter.place.id, !waiter.waits);
+        let (id, is_hasty) = (waiter.permit.id, !waiter.waits);
         if self.group(id).is_none() {
-            self.create(id, waiter.place.interest.clone(), now);
+            self.create(id, waiter.permit.interest.clone(), now);
             self.fresh.insert(id);
         }
         if is_hasty {
@@ -140,7 +140,7 @@ impl Groups {
 
     fn remove(&mut self, id: InterestId) {
         let Some(group) = self.groups.remove(&id) else { return };
-        self.forget_rooms(id, &group.rooms);
+        self.forget_limits(id, &group.limits);
         self.fresh.remove(&id);
         self.hasty.remove(&id);
         let Some(of_tenant) = self.by_tenant.get_mut(&group.interest.tenant) else { return };
@@ -250,23 +250,23 @@ impl Groups {
     /// Replaces the lanes of a group, and the running limits that apply to them.
     fn set_lanes(&mut self, id: InterestId, lanes: Vec<ActiveLane>, now: Instant) {
         let Some(group) = self.groups.get_mut(&id) else { return };
-        let rooms: HashSet<i32> = lanes.iter().flat_map(|lane| lane.rooms.iter().copied()).collect();
+        let limits: HashSet<i32> = lanes.iter().flat_map(|lane| lane.limits.iter().copied()).collect();
         group.cursors.replace(lanes, now);
-        if group.rooms != rooms {
-            let before = std::mem::replace(&mut group.rooms, rooms.clone());
-            self.forget_rooms(id, &before);
-            for room in rooms {
-                self.by_room.entry(room).or_default().insert(id);
+        if group.limits != limits {
+            let before = std::mem::replace(&mut group.limits, limits.clone());
+            self.forget_limits(id, &before);
+            for limit in limits {
+                self.by_limit.entry(limit).or_default().insert(id);
             }
         }
     }
 
-    fn forget_rooms(&mut self, id: InterestId, rooms: &HashSet<i32>) {
-        for room in rooms {
-            if let Some(of_room) = self.by_room.get_mut(room) {
-                of_room.remove(&id);
-                if of_room.is_empty() {
-                    self.by_room.remove(room);
+    fn forget_limits(&mut self, id: InterestId, limits: &HashSet<i32>) {
+        for limit in limits {
+            if let Some(of_limit) = self.by_limit.get_mut(limit) {
+                of_limit.remove(&id);
+                if of_limit.is_empty() {
+                    self.by_limit.remove(limit);
                 }
             }
         }
@@ -293,14 +293,14 @@ impl Groups {
         true
     }
 
-    /// Marks the lanes of a running limit that has room again. Returns false if the lanes must be searched: the limit may
+    /// Marks the lanes of a running limit that was freed. Returns false if the lanes must be searched: the limit may
     /// be newer than the last search.
-    pub(super) fn wake_room(&mut self, room: i32, now: Instant) -> bool {
-        let Some(of_room) = self.by_room.get(&room) else {
-            return self.foreign_rooms.is_known_foreign(room, now);
+    pub(super) fn wake_limit(&mut self, limit: i32, now: Instant) -> bool {
+        let Some(of_limit) = self.by_limit.get(&limit) else {
+            return self.foreign_limits.is_known_foreign(limit, now);
         };
-        for id in of_room.iter().copied().collect::<Vec<_>>() {
-            if self.group(id).is_some_and(|group| !group.cursors.wake_room(room, now)) {
+        for id in of_limit.iter().copied().collect::<Vec<_>>() {
+            if self.group(id).is_some_and(|group| !group.cursors.wake_limit(limit, now)) {
                 self.fresh.insert(id);
             }
             self.mark(id);

@@ -2,8 +2,9 @@
 //! its own limit: a tenant that makes up names makes no worker of another register again.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::OwnedMutexGuard;
 use uuid::Uuid;
 
@@ -66,7 +67,7 @@ impl KnownWorkers {
     }
 
     fn all(&self) -> MutexGuard<'_, ByTenant> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

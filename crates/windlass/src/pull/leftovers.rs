@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{Notify, mpsc};
 
 use super::ending::{BRIEFLY, PullSettler};
+use crate::attempt::compiled::CompiledDefinition;
 use crate::attempt::ending::released;
-use crate::attempt::known::Known;
 use crate::attempt::run_result::RunResult;
 use crate::model::job::claimed::{Claimed, Fence};
 use crate::store::database::Database;
@@ -29,7 +29,7 @@ pub(super) enum Leftover {
 /// A job whose payload does not match its definition, and how it ends.
 pub(super) struct Refused {
     pub(super) claimed: Claimed,
-    pub(super) known: Arc<Known>,
+    pub(super) compiled: Arc<CompiledDefinition>,
     pub(super) meters: Arc<Meters>,
     pub(super) refusal: RunResult,
 }
@@ -95,9 +95,9 @@ impl Writer {
                 settler.settle(&fence, Some(&detail)).await.map(drop)
             }
             Leftover::Refused(refused) => {
-                let Refused { claimed, known, meters, refusal } = *refused;
+                let Refused { claimed, compiled, meters, refusal } = *refused;
                 let none = std::time::Duration::ZERO;
-                settler.write(&claimed, &known, &meters, &refusal, none).await.map(drop)
+                settler.write(&claimed, &compiled, &meters, &refusal, none).await.map(drop)
             }
         };
         if let Err(error) = result {

@@ -1,7 +1,7 @@
 //! Delays notifications that arrive too often: every login of the database can send any notification (NOTIFY has no
 //! privilege), and each makes this process read from the database. Pure: the caller passes the time.
 //!
-//! Notifications about a lane or about room are not delayed, because the latency of jobs depends on them. They name what to
+//! Notifications about a lane or a limit are not delayed, because the latency of jobs depends on them. They name what to
 //! check, and a check that finds nothing only reads one index; unknown lanes are checked as rarely as [`super::listen::Wake::All`].
 
 use std::time::{Duration, Instant};

@@ -28,7 +28,7 @@ pub(crate) enum Wake {
     /// A lane has queued jobs.
     Lane(i32),
     /// A running limit is no longer reached.
-    Room(i32),
+    LimitFreed(i32),
     /// A duty of the keeper has something to do.
     Duty(Duty),
     /// Check everything: a notification may have been missed.
@@ -142,10 +142,10 @@ async fn listen_once(
     }
 }
 
-/// The latency of jobs depends on notifications about a lane or about room.
+/// The latency of jobs depends on notifications about a lane or a limit.
 fn is_damped(signal: &Signal) -> bool {
     match signal {
-        Signal::Wake(Wake::Lane(_) | Wake::Room(_)) => false,
+        Signal::Wake(Wake::Lane(_) | Wake::LimitFreed(_)) => false,
         Signal::Wake(Wake::Duty(_) | Wake::All) | Signal::Cancel => true,
     }
 }
@@ -159,8 +159,8 @@ fn read(payload: &str, cancels: &impl Cancels) -> Option<Signal> {
         "schedule" => Wake::Duty(Duty::Schedule),
         "events" => Wake::Duty(Duty::Dispatch),
         "unblock" => Wake::Duty(Duty::Unblock),
-        other => match other.strip_prefix("room ") {
-            Some(room) => room.parse().map_or(Wake::All, Wake::Room),
+        other => match other.strip_prefix("limit ") {
+            Some(limit) => limit.parse().map_or(Wake::All, Wake::LimitFreed),
             None => other.parse().map_or(Wake::All, Wake::Lane),
         },
     }))
@@ -198,18 +198,18 @@ mod tests {
     fn a_damped_signal_has_no_number() {
         for payload in [
             "1",
-            "room 1",
+            "limit 1",
             "schedule",
             "events",
             "unblock",
             "cancel 7",
             "cancel all",
             "",
-            "room",
+            "limit",
             "99999999999",
         ] {
             let signal = read(payload, &Worker(7)).unwrap();
-            assert_eq!(is_damped(&signal), !matches!(payload, "1" | "room 1"), "{payload}");
+            assert_eq!(is_damped(&signal), !matches!(payload, "1" | "limit 1"), "{payload}");
         }
     }
 }

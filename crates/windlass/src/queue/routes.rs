@@ -2,10 +2,11 @@
 //! tenant, queue and priority, and all of them share one compiled schema.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use jsonschema::Validator;
+use parking_lot::{Mutex, RwLock};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
@@ -45,7 +46,7 @@ pub(super) struct Routes {
 
 impl Routes {
     pub(super) fn get(&self, key: &RouteKey) -> Option<CheckedRoute> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.read();
         known.all.get(key).filter(|known| known.since.elapsed() < ROUTE_AGE).map(|known| known.route.clone())
     }
 
@@ -53,7 +54,7 @@ impl Routes {
     pub(super) fn put(&self, key: RouteKey, route: Route) -> Result<CheckedRoute> {
         let validator = self.validator(&route.arg_schema)?;
         let route = Arc::new((route, validator));
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.write();
         let is_fresh = |known: &KnownRoute| known.since.elapsed() < ROUTE_AGE;
         known.insert(key, KnownRoute { since: Instant::now(), route: route.clone() }, is_fresh);
         Ok(route)
@@ -61,12 +62,12 @@ impl Routes {
 
     fn validator(&self, schema: &str) -> Result<Option<Arc<Validator>>> {
         let digest: [u8; 32] = Sha256::digest(schema).into();
-        let known = self.validators.lock().unwrap_or_else(PoisonError::into_inner).all.get(&digest).cloned();
+        let known = self.validators.lock().all.get(&digest).cloned();
         if let Some(known) = known.and_then(|known| known.upgrade()) {
             return Ok(Some(known));
         }
         let Some(compiled) = definition::validator(schema)?.map(Arc::new) else { return Ok(None) };
-        let mut validators = self.validators.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut validators = self.validators.lock();
         validators.insert(digest, Arc::downgrade(&compiled), |known| known.strong_count() > 0);
         Ok(Some(compiled))
     }

@@ -3,8 +3,9 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use uuid::Uuid;
 
 /// The used slots of each key.
@@ -35,7 +36,7 @@ impl<K: Eq + Hash> Slots<K> {
     }
 
     fn used(&self) -> MutexGuard<'_, HashMap<K, usize>> {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+        self.used.lock()
     }
 }
 

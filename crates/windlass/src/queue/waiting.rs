@@ -1,9 +1,9 @@
 //! The external callers whose enqueue waits for a connection, by tenant. They are sent in `enqueue/batching.rs`.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
@@ -51,6 +51,6 @@ impl WaitingList {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Uuid, VecDeque<Waiting>>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 }

@@ -10,9 +10,6 @@ use crate::error::Result;
 use crate::model::actor::Actor;
 use crate::model::audit::{Act, AuditFault, AuditHead};
 
-/// The number of rows per round of chaining, so that no transaction is long.
-pub(crate) const SEALED_AT_ONCE: i32 = 1000;
-
 pub(crate) const STATEMENTS: &[&Statement] = &[&RECORD, &SEAL, &VERIFY, &CHECK, &HEADS];
 
 pub(crate) static RECORD: Statement = Statement {
@@ -108,11 +105,12 @@ pub(crate) async fn record(session: &Session, owner: Uuid, by: &Actor, act: &Act
     Ok(())
 }
 
-static SEAL: Statement = Statement { text: "select windlass.seal_audit($1)", types: &[Type::INT4] };
+static SEAL: Statement = Statement { text: "select moved, has_more from windlass.seal_audit()", types: &[] };
 
-pub(crate) async fn seal(db: &Database) -> Result<u64> {
-    let sealed: i32 = db.query_one(&SEAL, &[&SEALED_AT_ONCE]).await?.get(0);
-    Ok(u64::from(sealed.unsigned_abs()))
+/// Returns how many rows were chained, and whether there are more.
+pub(crate) async fn seal(db: &Database) -> Result<(i32, bool)> {
+    let row = db.query_one(&SEAL, &[]).await?;
+    Ok((row.get(0), row.get(1)))
 }
 
 static VERIFY: Statement =

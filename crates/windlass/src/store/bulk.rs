@@ -6,7 +6,7 @@ use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
 use super::database::{Database, Session, Statement};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::model::actor::Actor;
 
 pub(crate) const STATEMENTS: &[&Statement] = &[&CANCEL_MANY, &CANCEL_MANY_AS, &RETRY_MANY, &RETRY_MANY_AS];
@@ -27,7 +27,8 @@ static CANCEL_MANY: Statement = Statement {
 /// Cancels jobs; the actor is the login. Returns how many were canceled or requested to stop.
 pub(crate) async fn cancel_many(db: &Database, found: &Found<'_>) -> Result<u64> {
     let params: [&(dyn ToSql + Sync); 3] = [&found.tenant, &found.jobs, &found.filter];
-    read_changed(&db.query_for(Some(found.tenant), &CANCEL_MANY, &params).await?)
+    let rows = db.query_for(Some(found.tenant), &CANCEL_MANY, &params).await?;
+    Ok(read_changed(&CANCEL_MANY.row_of(rows)?))
 }
 
 static RETRY_MANY: Statement = Statement {
@@ -38,12 +39,12 @@ static RETRY_MANY: Statement = Statement {
 /// Retries jobs. Returns how many were queued again.
 pub(crate) async fn retry_many(db: &Database, found: &Found<'_>, actor: &str) -> Result<u64> {
     let params: [&(dyn ToSql + Sync); 4] = [&found.tenant, &found.jobs, &found.filter, &actor];
-    read_changed(&db.query_for(Some(found.tenant), &RETRY_MANY, &params).await?)
+    let rows = db.query_for(Some(found.tenant), &RETRY_MANY, &params).await?;
+    Ok(read_changed(&RETRY_MANY.row_of(rows)?))
 }
 
-fn read_changed(rows: &[Row]) -> Result<u64> {
-    let changed: i64 = rows.first().ok_or_else(Error::unanswered)?.get(0);
-    Ok(changed.unsigned_abs())
+fn read_changed(row: &Row) -> u64 {
+    row.get::<_, i64>(0).unsigned_abs()
 }
 
 static CANCEL_MANY_AS: Statement = Statement {

@@ -11,11 +11,12 @@ mod ending;
 mod transaction;
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod};
+use parking_lot::Mutex;
 use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Config, Row};
@@ -285,9 +286,7 @@ impl Database {
         statement: &Statement,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Row> {
-        let mut rows = self.query(statement, params).await?;
-        rows.pop()
-            .ok_or_else(|| Error::UnexpectedResult { message: format!("no row from `{}`", statement.text) })
+        statement.row_of(self.query(statement, params).await?)
     }
 }
 

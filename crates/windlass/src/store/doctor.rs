@@ -43,7 +43,7 @@ static LISTENERS: Statement = Statement { text: include_str!("sql/doctor/listene
 
 pub(crate) async fn server(client: &Client) -> Result<Server> {
     let rows = query_unnamed(client, &SERVER, &[]).await?;
-    let row = rows.first().ok_or_else(crate::error::Error::unanswered)?;
+    let row = SERVER.row_of(rows)?;
     let settings: Vec<String> = row.get("settings");
     Ok(Server {
         version: row.get("version"),

@@ -26,7 +26,7 @@ pub(crate) struct Route {
 }
 
 static ROUTE: Statement = Statement {
-    text: "select tenant_id, lane, max_attempts, has_start_deadline as is_guarded, arg_schema from windlass.route_of($1, $2, $3, $4)",
+    text: "select tenant_id, lane, max_attempts, is_guarded, arg_schema from windlass.route_of($1, $2, $3, $4)",
     types: &[Type::UUID, Type::TEXT, Type::TEXT, Type::INT4],
 };
 
@@ -38,18 +38,19 @@ pub(crate) async fn route(
     priority: Option<i32>,
 ) -> Result<Route> {
     let rows = db.query_for(tenant, &ROUTE, &[&tenant, &key, &queue, &priority]).await?;
-    read_route(&rows)
+    Ok(read_route(&ROUTE.row_of(rows)?))
 }
 
 static KEEPER_ROUTE: Statement = Statement {
-    text: "select tenant_id, lane, max_attempts, has_start_deadline as is_guarded, arg_schema from windlass.keeper_route($1, $2)",
+    text: "select tenant_id, lane, max_attempts, is_guarded, arg_schema from windlass.keeper_route($1, $2)",
     types: &[Type::UUID, Type::TEXT],
 };
 
 /// The same for a keeper, with the defaults of the definition: fails with a lock timeout instead of waiting for an open
 /// transaction of the tenant.
 pub(crate) async fn keeper_route(db: &Database, tenant: Uuid, key: &str) -> Result<Route> {
-    read_route(&db.query_for(Some(tenant), &KEEPER_ROUTE, &[&tenant, &key]).await?)
+    let rows = db.query_for(Some(tenant), &KEEPER_ROUTE, &[&tenant, &key]).await?;
+    Ok(read_route(&KEEPER_ROUTE.row_of(rows)?))
 }
 
 /// The same inside the caller's transaction.
@@ -60,18 +61,18 @@ pub(crate) async fn route_in(
     queue: Option<&str>,
     priority: Option<i32>,
 ) -> Result<Route> {
-    read_route(&session.query(&ROUTE, &[&tenant, &key, &queue, &priority]).await?)
+    let rows = session.query(&ROUTE, &[&tenant, &key, &queue, &priority]).await?;
+    Ok(read_route(&ROUTE.row_of(rows)?))
 }
 
-fn read_route(rows: &[tokio_postgres::Row]) -> Result<Route> {
-    let row = rows.first().ok_or_else(crate::error::Error::unanswered)?;
-    Ok(Route {
+fn read_route(row: &tokio_postgres::Row) -> Route {
+    Route {
         tenant: row.get(0),
         lane: row.get(1),
         max_attempts: row.get(2),
         is_guarded: row.get(3),
         arg_schema: row.get::<_, JsonOut<'_>>(4).0.to_owned(),
-    })
+    }
 }
 
 static ROUTED: Statement = Statement {
@@ -258,7 +259,7 @@ pub(crate) async fn guarded(session: &Session, new: &NewJob) -> Result<Enqueued>
 pub(crate) async fn guarded_on(db: &Database, new: &NewJob) -> Result<Enqueued> {
     let call = EnqueueParams::of(new)?;
     let rows = db.query_for(new.options.tenant, &ENQUEUE, &call.params()).await?;
-    rows.first().map(read_enqueued).ok_or_else(crate::error::Error::unanswered)
+    Ok(read_enqueued(&ENQUEUE.row_of(rows)?))
 }
 
 /// On the caller's own connection or transaction.

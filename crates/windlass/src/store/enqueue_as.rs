@@ -8,7 +8,7 @@ use super::database::{Database, Session, Statement};
 use super::enqueue::{Routed, RoutedColumns};
 use super::param::JsonText;
 use super::{act, audit};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::model::actor::Actor;
 use crate::model::audit::Act;
 
@@ -52,25 +52,25 @@ pub(crate) async fn routed_as(
     callers: &[&ByCaller],
 ) -> Result<Timestamp> {
     let begin = act::begin_text(db, tenant);
-    let rows = match callers {
+    let (statement, rows) = match callers {
         [ByCaller { new, by, act }] => {
             let (payload, extra) = (JsonText(&new.payload), new.extra.as_deref().map(JsonText));
             let job: [&(dyn ToSql + Sync); 6] =
                 [&new.tenant, &new.job, &new.lane, &new.max_attempts, &payload, &extra];
             let entry = audit::AuditParams::of(tenant, by, act);
-            session.transact(&begin, &ENQUEUE_AS, &[&job[..], &entry.params()[..]].concat()).await?
+            let params = [&job[..], &entry.params()[..]].concat();
+            (&ENQUEUE_AS, session.transact(&begin, &ENQUEUE_AS, &params).await?)
         }
         many => {
             let jobs: Vec<&Routed<'_>> = many.iter().map(|caller| &caller.new).collect();
             let jobs = RoutedColumns::of(&jobs);
             let entries =
                 audit::AuditColumns::of(tenant, many.iter().map(|caller| (&caller.by, &caller.act)));
-            session
-                .transact(&begin, &ENQUEUE_AS_MANY, &[&jobs.params()[..], &entries.params()[..]].concat())
-                .await?
+            let params = [&jobs.params()[..], &entries.params()[..]].concat();
+            (&ENQUEUE_AS_MANY, session.transact(&begin, &ENQUEUE_AS_MANY, &params).await?)
         }
     };
-    rows.first().map(|row| row.get(0)).ok_or_else(Error::unanswered)
+    Ok(statement.row_of(rows)?.get(0))
 }
 
 static ENQUEUE_AS_MANY: Statement = Statement {

@@ -30,7 +30,7 @@ pub(crate) async fn emit(session: &Session, event: &NewEvent, payload: &str) -> 
 /// In a separate transaction.
 pub(crate) async fn emit_of(db: &Database, event: &NewEvent, payload: &str) -> Result<Emitted> {
     let rows = db.query_for(event.tenant, &EMIT, &params(event, &JsonText(payload))).await?;
-    rows.first().map(read_emitted).ok_or_else(crate::error::Error::unanswered)
+    Ok(read_emitted(&EMIT.row_of(rows)?))
 }
 
 /// On the caller's own connection or transaction.
@@ -122,11 +122,11 @@ pub(crate) async fn pending(
     db: &Database,
     late: std::time::Duration,
     share: &OutboxShare,
-    rings_for: std::time::Duration,
+    notifies_for: std::time::Duration,
 ) -> Result<Outbox> {
-    let (late, rings_for) = (whole_millis(late), whole_millis(rings_for));
+    let (late, notifies_for) = (whole_millis(late), whole_millis(notifies_for));
     let params: [&(dyn ToSql + Sync); 6] =
-        [&late, &share.events, &rings_for, &share.bytes, &share.tenants, &share.after];
+        [&late, &share.events, &notifies_for, &share.bytes, &share.tenants, &share.after];
     let mut outbox = Outbox::default();
     for row in &db.query(&PENDING, &params).await? {
         outbox.has_more = row.get(6);

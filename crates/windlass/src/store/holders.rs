@@ -5,8 +5,9 @@
 //! runs in one task; the tasks that it spawns hold their own connections and are not awaited while one is held.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::task::{self, Id};
 
 /// The tasks that hold a connection of one pool.
@@ -27,8 +28,8 @@ impl Holders {
         Some(HeldConnection { holders: self.clone(), task })
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashSet<Id>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, HashSet<Id>> {
+        self.0.lock()
     }
 }
 

@@ -12,10 +12,10 @@ use crate::model::report::{Activity, DeadLetter, Run};
 pub(crate) const STATEMENTS: &[&Statement] =
     &[&SAMPLE, &ACTIVITY, &RUNS, &TENANT_NAMES, &CHILDREN, &DEAD_LETTERS];
 
-static SAMPLE: Statement = Statement { text: "select windlass.sample_activity($1)", types: &[Type::INT4] };
+static SAMPLE: Statement = Statement { text: "select windlass.sample_activity()", types: &[] };
 
-pub(crate) async fn sample_activity(db: &Database, slot_seconds: i32) -> Result<i32> {
-    Ok(db.query_one(&SAMPLE, &[&slot_seconds]).await?.get(0))
+pub(crate) async fn sample_activity(db: &Database) -> Result<i32> {
+    Ok(db.query_one(&SAMPLE, &[]).await?.get(0))
 }
 
 static ACTIVITY: Statement = Statement {

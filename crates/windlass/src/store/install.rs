@@ -4,7 +4,7 @@ use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
 use super::database::{Statement, query_unnamed};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::model::doctor::catalog::CatalogObject;
 
 pub(crate) const STATEMENTS: &[&Statement] = &[&ROLES, &CATALOG];
@@ -45,7 +45,7 @@ pub(crate) async fn roles(
     let has_options = server_version(client).await? >= 160_000;
     let (of, members): (Vec<&str>, Vec<&str>) = memberships.iter().map(|one| (one.0, one.1)).unzip();
     let rows = query_unnamed(client, &ROLES, &[&roles, &of, &members, &has_options]).await?;
-    let row = rows.first().ok_or_else(Error::unanswered)?;
+    let row = ROLES.row_of(rows)?;
     let memberships: Vec<String> = row.get("missing_memberships");
     let pairs = memberships.iter().filter_map(|pair| pair.split_once(' '));
     Ok(RoleFacts {

@@ -71,7 +71,7 @@ static CANCEL: Statement =
 
 pub(crate) async fn cancel(db: &Database, tenant: Uuid, job: Uuid) -> Result<String> {
     let rows = db.query_for(Some(tenant), &CANCEL, &[&tenant, &job]).await?;
-    rows.first().map(|row| row.get(0)).ok_or_else(crate::error::Error::unanswered)
+    Ok(CANCEL.row_of(rows)?.get(0))
 }
 
 static CANCEL_AS: Statement = Statement {
@@ -97,7 +97,8 @@ pub(crate) async fn retry(
     job: Uuid,
     actor: &str,
 ) -> Result<(String, Option<Uuid>)> {
-    read_retried(&db.query_for(Some(tenant), &RETRY, &[&tenant, &job, &actor]).await?)
+    let rows = db.query_for(Some(tenant), &RETRY, &[&tenant, &job, &actor]).await?;
+    Ok(read_retried(&RETRY.row_of(rows)?))
 }
 
 static RETRY_AS: Statement = Statement {
@@ -114,11 +115,11 @@ pub(crate) async fn retry_as(
 ) -> Result<(String, Option<Uuid>)> {
     let params: [&(dyn ToSql + Sync); 6] =
         [&tenant, &job, &by.name, &by.role, &by.from_address, &by.request_id];
-    read_retried(&session.query(&RETRY_AS, &params).await?)
+    Ok(read_retried(&RETRY_AS.row_of(session.query(&RETRY_AS, &params).await?)?))
 }
 
-fn read_retried(rows: &[tokio_postgres::Row]) -> Result<(String, Option<Uuid>)> {
-    rows.first().map(|row| (row.get(0), row.get(1))).ok_or_else(crate::error::Error::unanswered)
+fn read_retried(row: &tokio_postgres::Row) -> (String, Option<Uuid>) {
+    (row.get(0), row.get(1))
 }
 
 static PURGE: Statement = Statement {

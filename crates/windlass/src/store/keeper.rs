@@ -28,14 +28,12 @@ pub(crate) const STATEMENTS: &[&Statement] = &[
     &RETIRE,
 ];
 
-static PROMOTE: Statement = Statement {
-    text: "select promoted, has_more, next_due_ms from windlass.promote($1)",
-    types: &[Type::INT4],
-};
+static PROMOTE: Statement =
+    Statement { text: "select promoted, has_more, next_due_ms from windlass.promote()", types: &[] };
 
 /// Returns how many jobs became due, whether there are more, and the time until the next one.
-pub(crate) async fn promote(db: &Database, most: i32) -> Result<(i32, bool, Option<Duration>)> {
-    let row = db.query_one(&PROMOTE, &[&most]).await?;
+pub(crate) async fn promote(db: &Database) -> Result<(i32, bool, Option<Duration>)> {
+    let row = db.query_one(&PROMOTE, &[]).await?;
     Ok((row.get(0), row.get(1), row.get::<_, Option<i64>>(2).map(millis)))
 }
 
@@ -50,12 +48,12 @@ pub(crate) struct LostJob {
 
 static LOST: Statement = Statement {
     text: "select worker, tenant_id, job_id, attempt, token, failures, lost, snoozes, max_attempts, cancel_requested, deadline_ms, \
-           definition_key from windlass.lost_jobs($1)",
-    types: &[Type::INT4],
+           definition_key from windlass.lost_jobs()",
+    types: &[],
 };
 
-pub(crate) async fn lost_jobs(db: &Database, most: i32) -> Result<Vec<LostJob>> {
-    let rows = db.query(&LOST, &[&most]).await?;
+pub(crate) async fn lost_jobs(db: &Database) -> Result<Vec<LostJob>> {
+    let rows = db.query(&LOST, &[]).await?;
     Ok(rows.iter().map(read_lost).collect())
 }
 
@@ -109,50 +107,57 @@ pub(crate) async fn reap(
 }
 
 static EXPIRE: Statement =
-    Statement { text: "select looked, has_more from windlass.expire($1)", types: &[Type::INT4] };
+    Statement { text: "select processed, has_more from windlass.expire()", types: &[] };
 static UNBLOCK: Statement =
-    Statement { text: "select decided, has_more from windlass.unblock_all($1)", types: &[Type::INT4] };
-static FOLD: Statement = Statement { text: "select windlass.fold_tallies($1)", types: &[Type::INT4] };
+    Statement { text: "select decided, has_more from windlass.unblock_all()", types: &[] };
+static FOLD: Statement =
+    Statement { text: "select moved, has_more from windlass.fold_tallies()", types: &[] };
 static SUMMARIZE: Statement = Statement { text: "select windlass.summarize_times()", types: &[] };
-static PRUNE: Statement = Statement { text: "select windlass.prune($1)", types: &[Type::INT4] };
-static PRUNE_EVENTS: Statement = Statement { text: "select windlass.prune_events($1)", types: &[Type::INT4] };
-static RETIRE_LANES: Statement = Statement { text: "select windlass.retire_lanes($1)", types: &[Type::INT4] };
-static PARTITIONS: Statement = Statement {
-    text: "select made, dropped, is_unfinished from windlass.maintain_partitions($1)",
-    types: &[Type::INT4],
-};
+static PRUNE: Statement = Statement { text: "select moved, has_more from windlass.prune()", types: &[] };
+static PRUNE_EVENTS: Statement =
+    Statement { text: "select moved, has_more from windlass.prune_events()", types: &[] };
+static RETIRE_LANES: Statement = Statement { text: "select windlass.retire_lanes()", types: &[] };
+static PARTITIONS: Statement =
+    Statement { text: "select made, dropped, is_unfinished from windlass.maintain_partitions()", types: &[] };
 
 /// Returns how many instants were processed, and whether there are more.
-pub(crate) async fn expire(db: &Database, most: i32) -> Result<(i32, bool)> {
-    let row = db.query_one(&EXPIRE, &[&most]).await?;
-    Ok((row.get(0), row.get(1)))
+pub(crate) async fn expire(db: &Database) -> Result<(i32, bool)> {
+    round(db, &EXPIRE).await
 }
 
 /// Returns how many dependencies were decided, and whether there are new ones left.
-pub(crate) async fn unblock_all(db: &Database, most: i32) -> Result<(i32, bool)> {
-    let row = db.query_one(&UNBLOCK, &[&most]).await?;
-    Ok((row.get(0), row.get(1)))
+pub(crate) async fn unblock_all(db: &Database) -> Result<(i32, bool)> {
+    round(db, &UNBLOCK).await
 }
 
-pub(crate) async fn fold_tallies(db: &Database, most: i32) -> Result<i32> {
-    Ok(db.query_one(&FOLD, &[&most]).await?.get(0))
+/// Returns how many differences were added, and whether there may be more.
+pub(crate) async fn fold_tallies(db: &Database) -> Result<(i32, bool)> {
+    round(db, &FOLD).await
 }
 
 pub(crate) async fn summarize_times(db: &Database) -> Result<i32> {
     Ok(db.query_one(&SUMMARIZE, &[]).await?.get(0))
 }
 
-pub(crate) async fn prune(db: &Database, most: i32) -> Result<i32> {
-    Ok(db.query_one(&PRUNE, &[&most]).await?.get(0))
+/// Returns how many jobs were processed, and whether there may be more.
+pub(crate) async fn prune(db: &Database) -> Result<(i32, bool)> {
+    round(db, &PRUNE).await
 }
 
-pub(crate) async fn prune_events(db: &Database, most: i32) -> Result<i32> {
-    Ok(db.query_one(&PRUNE_EVENTS, &[&most]).await?.get(0))
+/// Returns how many events were deleted, and whether there may be more.
+pub(crate) async fn prune_events(db: &Database) -> Result<(i32, bool)> {
+    round(db, &PRUNE_EVENTS).await
+}
+
+/// Runs a duty with its usual batch. Returns how much it did, and whether there may be more.
+async fn round(db: &Database, duty: &'static Statement) -> Result<(i32, bool)> {
+    let row = db.query_one(duty, &[]).await?;
+    Ok((row.get(0), row.get(1)))
 }
 
 /// Returns how many lanes were retired or deleted.
-pub(crate) async fn retire_lanes(db: &Database, most: i32) -> Result<i32> {
-    Ok(db.query_one(&RETIRE_LANES, &[&most]).await?.get(0))
+pub(crate) async fn retire_lanes(db: &Database) -> Result<i32> {
+    Ok(db.query_one(&RETIRE_LANES, &[]).await?.get(0))
 }
 
 static RETIRE: Statement = Statement { text: "select gone, wait_ms from windlass.retire()", types: &[] };
@@ -165,7 +170,7 @@ pub(crate) async fn retire(db: &Database) -> Result<(i64, Option<Duration>)> {
 }
 
 /// Returns how many were created or dropped, and whether there is a further step to do soon.
-pub(crate) async fn maintain_partitions(db: &Database, days_ahead: i32) -> Result<(i32, bool)> {
-    let row = db.query_one(&PARTITIONS, &[&days_ahead]).await?;
+pub(crate) async fn maintain_partitions(db: &Database) -> Result<(i32, bool)> {
+    let row = db.query_one(&PARTITIONS, &[]).await?;
     Ok((row.get::<_, i32>(0) + row.get::<_, i32>(1), row.get(2)))
 }

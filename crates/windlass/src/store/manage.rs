@@ -58,7 +58,7 @@ statement!(TENANT, "select windlass.shown_tenant($1)", UUID);
 statement!(TENANT_CREATE, "select windlass.create_tenant($1)", JSONB);
 statement!(TENANT_CHANGE, "select windlass.change_tenant($1, $2)", UUID, JSONB);
 statement!(TENANT_DELETE, "select windlass.mark_tenant_deleting($1)", UUID);
-statement!(TENANTS_PURGE, "select windlass.purge_deleted_tenants($1)", INT4);
+statement!(TENANTS_PURGE, "select windlass.purge_deleted_tenants()");
 statement!(MEMBERS, "select m from windlass.members_of($1) m", UUID);
 statement!(MEMBER_REMOVE, "select windlass.remove_member($1, $2)", UUID, UUID);
 statement!(USER, "select windlass.find_user($1)", TEXT);
@@ -138,11 +138,9 @@ pub(crate) async fn mark_tenant_deleting(session: &Session, id: Uuid) -> Result<
 }
 
 /// The number of jobs per batch, so that no transaction is long.
-const PURGED_AT_ONCE: i32 = 1000;
-
 /// Deletes one batch; returns the number of deleted jobs, or `None` if there is no tenant to delete.
 pub(crate) async fn purge_deleted_tenants(db: &Database) -> Result<Option<u64>> {
-    let purged: i32 = db.query_one(&TENANTS_PURGE, &[&PURGED_AT_ONCE]).await?.get(0);
+    let purged: i32 = db.query_one(&TENANTS_PURGE, &[]).await?.get(0);
     Ok(u64::try_from(purged).ok())
 }
 

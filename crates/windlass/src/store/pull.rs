@@ -70,7 +70,7 @@ pub(crate) async fn stop(db: &Database, worker_id: &str) -> Result<bool> {
 }
 
 static LANES: Statement = Statement {
-    text: "select lane, tenant_id, definition_key, queue, priority, weight, rooms from windlass.active_lanes($1, null)",
+    text: "select lane, tenant_id, definition_key, queue, priority, weight, limits from windlass.active_lanes($1, null)",
     types: &[Type::TEXT_ARRAY],
 };
 
@@ -83,7 +83,7 @@ pub(crate) struct PullLane {
     pub(crate) queue: Arc<str>,
     pub(crate) priority: i16,
     pub(crate) weight: u32,
-    pub(crate) rooms: Vec<i32>,
+    pub(crate) limits: Vec<i32>,
 }
 
 impl PullLane {
@@ -94,7 +94,7 @@ impl PullLane {
             priority: self.priority,
             definition_key: self.definition_key.to_string(),
             weight: self.weight,
-            rooms: self.rooms.clone(),
+            limits: self.limits.clone(),
         }
     }
 }
@@ -109,7 +109,7 @@ pub(crate) async fn active_lanes(session: &mut Session, keys: Option<&[String]>)
         queue: row.get::<_, &str>(3).into(),
         priority: row.get(4),
         weight: row.get::<_, i32>(5).unsigned_abs(),
-        rooms: row.get(6),
+        limits: row.get(6),
     });
     Ok(lanes.collect())
 }
@@ -313,13 +313,13 @@ pub(crate) async fn hand_over(db: &Database, fence: &Fence, worker: i32, lease_s
 
 static LOST: Statement = Statement {
     text: "select worker, tenant_id, job_id, attempt, token, failures, lost, snoozes, max_attempts, cancel_requested, deadline_ms, \
-           definition_key, is_timed_out from windlass.pull_lost_jobs($1)",
-    types: &[Type::INT4],
+           definition_key, is_timed_out from windlass.pull_lost_jobs()",
+    types: &[],
 };
 
 /// Returns jobs whose own lease has expired, and whether they reached their timeout.
-pub(crate) async fn lost_jobs(db: &Database, most: i32) -> Result<Vec<(LostJob, bool)>> {
-    let rows = db.query(&LOST, &[&most]).await?;
+pub(crate) async fn lost_jobs(db: &Database) -> Result<Vec<(LostJob, bool)>> {
+    let rows = db.query(&LOST, &[]).await?;
     Ok(rows.iter().map(|row| (super::keeper::read_lost(row), row.get(12))).collect())
 }
 

@@ -74,7 +74,7 @@ pub(crate) async fn waits(session: &Session, tenant: Uuid, limit: i64) -> Result
 }
 
 static PROGRESS: Statement = Statement {
-    text: "select tenant_id, definition_key, status, keep_seconds, reached, behind_seconds, purged, looked_at, due, is_due_partial, \
+    text: "select tenant_id, definition_key, status, keep_seconds, reached, behind_seconds, purged, checked_at, due, is_due_partial, \
            held_back from windlass.retention_progress()",
     types: &[],
 };
@@ -97,7 +97,7 @@ fn read_progress(row: &tokio_postgres::Row) -> RetentionProgress {
         reached: row.get(4),
         behind_seconds: row.get(5),
         purged: row.get(6),
-        looked_at: row.get(7),
+        checked_at: row.get(7),
         due: row.get(8),
         is_due_partial: row.get(9),
         held_back: row.get(10),

@@ -22,7 +22,7 @@ create table if not exists windlass.installed_functions (
 ";
 
 /// Run after every migration: the first jobs need their partitions.
-pub(crate) const PREPARE: &str = "select windlass.maintain_partitions(2)";
+pub(crate) const PREPARE: &str = "select windlass.maintain_partitions()";
 
 pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, name: "roles", sql: include_str!("../../migrations/0001_roles.sql") },
@@ -85,7 +85,7 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/base/names.sql"),
     include_str!("functions/base/readable.sql"),
     include_str!("functions/base/stay_durable.sql"),
-    include_str!("functions/base/ring.sql"),
+    include_str!("functions/base/notify_lane.sql"),
     include_str!("functions/base/lists.sql"),
     include_str!("functions/base/arguments.sql"),
     include_str!("functions/base/current_tenant.sql"),
@@ -99,14 +99,14 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/views/running.sql"),
     include_str!("functions/problem/note.sql"),
     include_str!("functions/definition/field_rules.sql"),
-    include_str!("functions/definition/refuse_definition.sql"),
+    include_str!("functions/definition/check_definition.sql"),
     include_str!("functions/definition/define.sql"),
     include_str!("functions/definition/read.sql"),
     include_str!("functions/tenant/create.sql"),
     include_str!("functions/tenant/watch.sql"),
     include_str!("functions/tenant/purge.sql"),
     include_str!("functions/queue/pause.sql"),
-    include_str!("functions/trigger/refuse_trigger.sql"),
+    include_str!("functions/trigger/check_trigger.sql"),
     include_str!("functions/trigger/create.sql"),
     include_str!("functions/trigger/update.sql"),
     include_str!("functions/trigger/due.sql"),
@@ -123,7 +123,7 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/job/cancel_as.sql"),
     include_str!("functions/job/claim.sql"),
     include_str!("functions/job/claim_lone.sql"),
-    include_str!("functions/job/hold_to_running.sql"),
+    include_str!("functions/job/limit_to_running.sql"),
     include_str!("functions/job/lock_in_lane.sql"),
     include_str!("functions/job/enqueue.sql"),
     include_str!("functions/job/enqueue_alike.sql"),
@@ -143,11 +143,11 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/job/progress.sql"),
     include_str!("functions/job/needed_jobs.sql"),
     include_str!("functions/job/purge.sql"),
-    include_str!("functions/job/refuse_json.sql"),
-    include_str!("functions/job/refuse_routed.sql"),
+    include_str!("functions/job/check_json.sql"),
+    include_str!("functions/job/check_routed.sql"),
     include_str!("functions/job/start_deadline.sql"),
-    include_str!("functions/job/refuse_options.sql"),
-    include_str!("functions/job/refuse_fields.sql"),
+    include_str!("functions/job/check_options.sql"),
+    include_str!("functions/job/check_fields.sql"),
     include_str!("functions/job/retry.sql"),
     include_str!("functions/job/retry_as.sql"),
     include_str!("functions/job/route.sql"),

@@ -6,9 +6,10 @@
 //! quarter is for tenants that hold none. While several tenants are active, each can use a quarter.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -29,12 +30,12 @@ const BUSY: Error = Error::Busy {
 pub(super) struct Shares {
     /// The connections of one tenant, and its queue.
     permits: Arc<Permits>,
-    places: Arc<ConnectionPlaces>,
+    slots: Arc<ConnectionSlots>,
 }
 
 /// The connections of all tenants together.
 #[derive(Debug)]
-struct ConnectionPlaces {
+struct ConnectionSlots {
     /// Beyond this number, only tenants without a connection get one. The pool itself limits the total.
     common: usize,
     held: Mutex<PlacesInUse>,
@@ -51,12 +52,12 @@ struct PlacesInUse {
 #[derive(Debug)]
 pub(super) struct Share {
     _permit: Permit,
-    _place: ConnectionPlace,
+    _slot: ConnectionSlot,
 }
 
 #[derive(Debug)]
-struct ConnectionPlace {
-    places: Arc<ConnectionPlaces>,
+struct ConnectionSlot {
+    slots: Arc<ConnectionSlots>,
     tenant: Uuid,
 }
 
@@ -69,49 +70,49 @@ impl Shares {
         let permits = Permits::new(common, usize::MAX, Some(WAITING), PATIENCE).beside_others(beside_others);
         Self {
             permits: Arc::new(permits),
-            places: Arc::new(ConnectionPlaces { common, held: Mutex::default(), freed: Notify::new() }),
+            slots: Arc::new(ConnectionSlots { common, held: Mutex::default(), freed: Notify::new() }),
         }
     }
 
     async fn take(&self, tenant: Uuid) -> Result<Share> {
         let permit = self.permits.take(tenant).await.ok_or(BUSY)?;
-        let place = tokio::time::timeout(PATIENCE, self.place(tenant)).await.map_err(|_| BUSY)?;
-        Ok(Share { _permit: permit, _place: place })
+        let slot = tokio::time::timeout(PATIENCE, self.slot(tenant)).await.map_err(|_| BUSY)?;
+        Ok(Share { _permit: permit, _slot: slot })
     }
 
-    async fn place(&self, tenant: Uuid) -> ConnectionPlace {
+    async fn slot(&self, tenant: Uuid) -> ConnectionSlot {
         loop {
-            // Before the attempt, so that a place that is freed in between is not missed.
-            let mut freed = std::pin::pin!(self.places.freed.notified());
+            // Before the attempt, so that a slot that is freed in between is not missed.
+            let mut freed = std::pin::pin!(self.slots.freed.notified());
             freed.as_mut().enable();
-            if let Some(place) = self.try_place(tenant) {
-                return place;
+            if let Some(slot) = self.try_slot(tenant) {
+                return slot;
             }
             freed.await;
         }
     }
 
-    fn try_place(&self, tenant: Uuid) -> Option<ConnectionPlace> {
-        let mut held = self.places.held();
-        if held.total >= self.places.common && held.by_tenant.contains_key(&tenant) {
+    fn try_slot(&self, tenant: Uuid) -> Option<ConnectionSlot> {
+        let mut held = self.slots.held();
+        if held.total >= self.slots.common && held.by_tenant.contains_key(&tenant) {
             return None;
         }
         held.total += 1;
         *held.by_tenant.entry(tenant).or_default() += 1;
         drop(held);
-        Some(ConnectionPlace { places: self.places.clone(), tenant })
+        Some(ConnectionSlot { slots: self.slots.clone(), tenant })
     }
 }
 
-impl ConnectionPlaces {
+impl ConnectionSlots {
     fn held(&self) -> MutexGuard<'_, PlacesInUse> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock()
     }
 }
 
-impl Drop for ConnectionPlace {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        let mut held = self.places.held();
+        let mut held = self.slots.held();
         held.total -= 1;
         if let Some(own) = held.by_tenant.get_mut(&self.tenant) {
             *own -= 1;
@@ -120,7 +121,7 @@ impl Drop for ConnectionPlace {
             }
         }
         drop(held);
-        self.places.freed.notify_waiters();
+        self.slots.freed.notify_waiters();
     }
 }
 
@@ -192,7 +193,7 @@ mod tests {
         held.truncate(5);
         more.await.unwrap();
         drop(held);
-        assert!(shares.places.held().by_tenant.is_empty(), "tenants without a connection are removed");
-        assert_eq!(shares.places.held().total, 0);
+        assert!(shares.slots.held().by_tenant.is_empty(), "tenants without a connection are removed");
+        assert_eq!(shares.slots.held().total, 0);
     }
 }

@@ -16,7 +16,7 @@ use crate::model::job::settle::Budget;
 use crate::model::record::CapableWorker;
 
 pub(crate) const STATEMENTS: &[&Statement] =
-    &[&REGISTER, &HEARTBEAT, &STOP, &DRAIN, &KNOWING, &WAITING, &LANES, &WITH_WORK, &CLAIM, &UNCLAIM];
+    &[&REGISTER, &HEARTBEAT, &STOP, &DRAIN, &CAPABLE, &WAITING, &LANES, &WITH_WORK, &CLAIM, &UNCLAIM];
 
 /// The registration of a worker.
 #[derive(Debug, Clone)]
@@ -91,10 +91,10 @@ pub(crate) async fn set_draining(session: &Session, worker_id: &str, is_draining
     Ok(session.query(&DRAIN, &[&worker_id, &is_draining]).await?[0].get(0))
 }
 
-static KNOWING: Statement = Statement { text: include_str!("sql/worker/knowing.sql"), types: &[Type::TEXT] };
+static CAPABLE: Statement = Statement { text: include_str!("sql/worker/capable.sql"), types: &[Type::TEXT] };
 
-pub(crate) async fn knowing(db: &Database, definition_key: &str) -> Result<Vec<CapableWorker>> {
-    let rows = db.query(&KNOWING, &[&definition_key]).await?;
+pub(crate) async fn capable_workers(db: &Database, definition_key: &str) -> Result<Vec<CapableWorker>> {
+    let rows = db.query(&CAPABLE, &[&definition_key]).await?;
     Ok(rows
         .iter()
         .map(|row| CapableWorker {
@@ -116,7 +116,7 @@ pub(crate) async fn set_waiting(session: &Session, worker: i32, is_waiting: bool
 }
 
 static LANES: Statement = Statement {
-    text: "select lane, tenant_id, definition_key, priority, weight, rooms, (select windlass.has_several_tenants($1)) \
+    text: "select lane, tenant_id, definition_key, priority, weight, limits, (select windlass.has_several_tenants($1)) \
            from windlass.active_lanes($1, $2)",
     types: &[Type::TEXT_ARRAY, Type::TEXT_ARRAY],
 };
@@ -133,7 +133,7 @@ pub(crate) struct ActiveLane {
     pub(crate) definition_key: String,
     pub(crate) weight: u32,
     /// The numbers of the limits on running jobs that apply to it.
-    pub(crate) rooms: Vec<i32>,
+    pub(crate) limits: Vec<i32>,
 }
 
 /// Returns the lanes with work, and whether more than one tenant has lanes of these definitions, with or without work.
@@ -152,7 +152,7 @@ pub(crate) async fn active_lanes(
             priority: row.get(3),
             definition_key: row.get(2),
             weight: row.get::<_, i32>(4).unsigned_abs(),
-            rooms: row.get(5),
+            limits: row.get(5),
         })
         .collect();
     Ok((lanes, is_shared))

@@ -49,11 +49,11 @@ pub(crate) struct Feed {
     cursors: LaneCursors,
     /// More than one tenant uses the definitions of this worker, so none of them may have all slots.
     is_shared: bool,
-    look_at: Instant,
+    search_at: Instant,
     /// The end of the pause after a search.
-    look_pause_ends: Instant,
+    pause_ends: Instant,
     /// A notification has requested a search, which waits for the end of the pause.
-    is_look_requested: bool,
+    is_search_requested: bool,
     check_at: Instant,
     /// The worker was idle and was notified of a job in a known lane, which is claimed before other lanes are searched.
     claim_first: bool,
@@ -88,9 +88,9 @@ impl Feed {
             wakes,
             cursors: LaneCursors::new(),
             is_shared: false,
-            look_at: now,
-            look_pause_ends: now,
-            is_look_requested: false,
+            search_at: now,
+            pause_ends: now,
+            is_search_requested: false,
             check_at: now,
             claim_first: false,
             waits_as: None,
@@ -148,10 +148,10 @@ impl Feed {
                     _ = self.rest(self.shared.poll_interval) => continue,
                 }
             }
-            let is_due = Instant::now() >= self.look_at;
-            let delays_look = std::mem::take(&mut self.claim_first) && is_due;
-            if is_due && !delays_look {
-                self.look(&mut session).await?;
+            let is_due = Instant::now() >= self.search_at;
+            let delays_search = std::mem::take(&mut self.claim_first) && is_due;
+            if is_due && !delays_search {
+                self.search(&mut session).await?;
             } else if self.busy_since.is_some() && Instant::now() >= self.check_at {
                 self.check_recent(&session).await?;
             }
@@ -161,7 +161,7 @@ impl Feed {
                 self.stay_busy(&session).await?;
                 continue;
             }
-            if delays_look {
+            if delays_search {
                 continue; // Delayed, not skipped: if others are always faster, every sleep may end with a notification.
             }
             self.busy_since = None;
@@ -205,16 +205,16 @@ impl Feed {
         running.free(ahead)
     }
 
-    async fn look(&mut self, session: &mut Session) -> Result<()> {
+    async fn search(&mut self, session: &mut Session) -> Result<()> {
         let began = Instant::now();
         let (lanes, is_shared) =
             store::worker::active_lanes(session, &self.shared.keys, self.shared.queues.as_deref()).await?;
         let now = Instant::now();
         self.is_shared = is_shared;
-        self.look_pause_ends = now + SEARCH_GAP;
-        self.is_look_requested = false;
+        self.pause_ends = now + SEARCH_GAP;
+        self.is_search_requested = false;
         self.cursors.replace(lanes, now);
-        self.look_at = now + SEARCH_EVERY.min(self.shared.poll_interval).max((now - began) * SEARCH_SHARE);
+        self.search_at = now + SEARCH_EVERY.min(self.shared.poll_interval).max((now - began) * SEARCH_SHARE);
         Ok(())
     }
 
@@ -275,8 +275,8 @@ impl Feed {
     async fn mark_waiting(&mut self, session: &Session) -> Result<()> {
         let worker = self.shared.lease.worker();
         if self.waits_as != Some(worker) && self.shared.listens {
-            let is_rung_for = store::worker::set_waiting(session, worker, true).await?;
-            self.waits_as = is_rung_for.then_some(worker);
+            let is_notified = store::worker::set_waiting(session, worker, true).await?;
+            self.waits_as = is_notified.then_some(worker);
             self.idle_rounds = 0;
         }
         Ok(())
@@ -300,7 +300,7 @@ impl Feed {
                 false
             }
             () = self.shared.running.freed(), if self.cursors.holds_back() => false,
-            () = tokio::time::sleep_until(self.look_pause_ends.into()), if self.is_look_requested => false,
+            () = tokio::time::sleep_until(self.pause_ends.into()), if self.is_search_requested => false,
             () = tokio::time::sleep(most) => true,
         }
     }
@@ -317,17 +317,19 @@ impl Feed {
                 Err(broadcast::error::TryRecvError::Empty | broadcast::error::TryRecvError::Closed) => break,
             }
         }
-        if self.is_look_requested && Instant::now() >= self.look_pause_ends {
-            self.is_look_requested = false;
+        if self.is_search_requested && Instant::now() >= self.pause_ends {
+            self.is_search_requested = false;
             self.search_now();
         }
     }
 
     fn wake(&mut self, wake: &Result<Wake, RecvError>) {
         match wake {
-            Ok(Wake::Lane(lane)) => self.is_look_requested |= !self.cursors.wake(*lane, Instant::now()),
-            Ok(Wake::Room(room)) => self.is_look_requested |= !self.cursors.wake_room(*room, Instant::now()),
-            Ok(Wake::All) | Err(RecvError::Lagged(_)) => self.is_look_requested = true,
+            Ok(Wake::Lane(lane)) => self.is_search_requested |= !self.cursors.wake(*lane, Instant::now()),
+            Ok(Wake::LimitFreed(limit)) => {
+                self.is_search_requested |= !self.cursors.wake_limit(*limit, Instant::now());
+            }
+            Ok(Wake::All) | Err(RecvError::Lagged(_)) => self.is_search_requested = true,
             Ok(Wake::Duty(_)) => {}
             // The worker keeps a sender, so this is the end of the worker.
             Err(RecvError::Closed) => {}
@@ -335,7 +337,7 @@ impl Feed {
     }
 
     fn search_now(&mut self) {
-        self.look_at = Instant::now();
+        self.search_at = Instant::now();
         self.claim_first = false;
     }
 }

@@ -2,8 +2,10 @@
 //! holds them, with a separate lease, and they no longer depend on this worker.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::error::Result;
 use crate::model::job::claimed::Claimed;
@@ -52,7 +54,7 @@ impl HandOver {
     }
 
     async fn endpoint(&self, key: &Arc<str>) -> Result<i32> {
-        let known = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner).get(key).copied();
+        let known = self.endpoints.lock().get(key).copied();
         if let Some(worker) = known {
             return Ok(worker);
         }
@@ -65,7 +67,7 @@ impl HandOver {
             metadata: r#"{"kind": "endpoint"}"#.to_owned(),
         };
         let (worker, _) = store::pull::register(&self.database, &me, "").await?;
-        self.endpoints.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), worker);
+        self.endpoints.lock().insert(key.clone(), worker);
         Ok(worker)
     }
 }

@@ -3,13 +3,13 @@
 //!
 //! `docs/http-jobs.md` describes the request and the response. The parts are the files below: `settings` reads the
 //! configuration, `request` builds the request, `address` decides which addresses a connection may use, `call` sends
-//! it, `answer` reads the response, and `breaker` pauses calls to an endpoint that keeps failing.
+//! it, `response` reads the response, and `breaker` pauses calls to an endpoint that keeps failing.
 
 mod address;
-mod answer;
 mod breaker;
 mod call;
 mod request;
+mod response;
 mod settings;
 
 use std::time::Duration;
@@ -24,9 +24,9 @@ use crate::attempt::run_result::RunResult;
 use crate::error::Result;
 use crate::model::definition::Definition;
 use crate::model::job::settle::Outcome;
-use answer::{CallFault, CallResult};
 use breaker::{Breakers, Health};
 use call::Caller;
+use response::{CallFault, CallResult};
 
 /// One definition's endpoint.
 pub(crate) struct HttpKind {
@@ -91,9 +91,9 @@ impl HttpKind {
     fn read(&self, jobs: &[Context], response: &CallResult, is_batch: bool) -> Vec<RunResult> {
         let ids: Vec<_> = jobs.iter().map(Context::job_id).collect();
         let read = if is_batch {
-            answer::read_batch(response, &ids, self.lease)
+            response::read_batch(response, &ids, self.lease)
         } else {
-            vec![answer::read(response, self.lease)]
+            vec![response::read(response, self.lease)]
         };
         jobs.iter()
             .zip(read)

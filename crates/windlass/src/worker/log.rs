@@ -6,9 +6,9 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::model::job::claimed::Fence;
@@ -56,7 +56,7 @@ impl LogSink {
             return;
         }
         self.is_used.store(true, Ordering::Release);
-        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut runs = self.runs.lock();
         runs.entry(*fence).or_insert_with(|| RunLog::new(*fence)).append(stream, text);
     }
 
@@ -66,7 +66,7 @@ impl LogSink {
             return;
         }
         // Not during a write: it may contain earlier chunks of this run.
-        let entry = self.runs.lock().unwrap_or_else(PoisonError::into_inner).remove(fence);
+        let entry = self.runs.lock().remove(fence);
         let Some(mut entry) = entry else { return };
         if has_tails && entry.is_in_tails() && entry.began.elapsed() < SHORT {
             return;
@@ -82,7 +82,7 @@ impl LogSink {
             return;
         }
         let _turn = self.writing.lock().await;
-        let chunks = match self.runs.lock().unwrap_or_else(PoisonError::into_inner).get_mut(fence) {
+        let chunks = match self.runs.lock().get_mut(fence) {
             Some(entry) => entry.take(PENDING_BYTES),
             None => return,
         };
@@ -92,7 +92,7 @@ impl LogSink {
     /// Returns the logged output of a run that was not written, line by line.
     #[cfg(feature = "testing")]
     pub(crate) fn lines(&self, fence: &Fence) -> Vec<String> {
-        let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let runs = self.runs.lock();
         let text: String =
             runs.get(fence).into_iter().flat_map(|run| &run.pending).map(|(_, text)| text.as_str()).collect();
         text.lines().map(str::to_owned).collect()
@@ -114,7 +114,7 @@ impl LogSink {
     }
 
     fn gather(&self) -> Vec<NewChunk> {
-        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut runs = self.runs.lock();
         let mut talking: Vec<&mut RunLog> = runs
             .values_mut()
             .filter(|entry| !entry.pending.is_empty() && entry.began.elapsed() >= SHORT)

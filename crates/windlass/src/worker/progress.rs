@@ -6,9 +6,9 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -52,7 +52,7 @@ impl ProgressSink {
     pub(crate) fn set(&self, report: Report) {
         self.is_used.store(true, Ordering::Release);
         let last = LastReport { report, is_written: false };
-        self.said.lock().unwrap_or_else(PoisonError::into_inner).insert(last.report.fence, last);
+        self.said.lock().insert(last.report.fence, last);
         self.news.notify_one();
     }
 
@@ -62,7 +62,7 @@ impl ProgressSink {
         if !self.is_used.load(Ordering::Acquire) {
             return None;
         }
-        let last = self.said.lock().unwrap_or_else(PoisonError::into_inner).remove(fence)?;
+        let last = self.said.lock().remove(fence)?;
         // An earlier report may be in the current write.
         drop(self.writing.lock().await);
         Some(last.report)
@@ -94,7 +94,7 @@ impl ProgressSink {
     }
 
     fn fresh(&self) -> Vec<Report> {
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = self.said.lock();
         let fresh = said.values_mut().filter(|last| !last.is_written);
         fresh
             .map(|last| {

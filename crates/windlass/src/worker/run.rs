@@ -8,11 +8,11 @@ use futures_util::FutureExt;
 
 use super::Shared;
 use super::context::Context;
+use super::handled::DefinitionSnapshot;
 use super::handler::AnyHandler;
-use super::kind::Kit;
 use super::running::{Slot, Stop, Switch};
 use super::settler::UnsettledAttempt;
-use crate::attempt::run_result::RunResult;
+use crate::attempt::run_result::{RunResult, TIMED_OUT};
 use crate::attempt::secrets::{self, JobRedactor};
 use crate::model::job::claimed::Claimed;
 use crate::model::job::settle::{Outcome, Retry};
@@ -38,11 +38,11 @@ pub(super) struct JobCall {
 /// 4.7 kB that took a quarter of the worker's time with jobs that do nothing.
 pub(super) async fn run_all(
     shared: &Shared,
-    kit: &Kit,
+    snapshot: &DefinitionSnapshot,
     JobCall { jobs, places, waited, ended, done }: &mut JobCall,
 ) {
     let started = Instant::now();
-    let mut results: Vec<Option<RunResult>> = jobs.iter().map(|job| kit.known.refusal(job)).collect();
+    let mut results: Vec<Option<RunResult>> = jobs.iter().map(|job| snapshot.compiled.refusal(job)).collect();
     let (good, good_switches): (Vec<Context>, Vec<Switch>) = jobs
         .iter()
         .zip(&*places)
@@ -51,13 +51,13 @@ pub(super) async fn run_all(
         .map(|((job, (_, switch)), _)| {
             let context = Context {
                 claimed: job.clone(),
-                policies: kit.known.policies.clone(),
+                policies: snapshot.compiled.policies.clone(),
                 switch: switch.clone(),
                 started,
-                deadline: started + kit.known.allowed_time(job, *waited),
+                deadline: started + snapshot.compiled.allowed_time(job, *waited),
                 progress: shared.progress.clone(),
                 logs: shared.logs.clone(),
-                redactor: JobRedactor::new(shared.redactor.clone(), kit.known.rules.clone()),
+                redactor: JobRedactor::new(shared.redactor.clone(), snapshot.compiled.rules.clone()),
                 lease: shared.lease.clone(),
             };
             (context, switch.clone())
@@ -67,7 +67,7 @@ pub(super) async fn run_all(
         Box::pin(context.redactor.prepare(&context.claimed)).await;
     }
     if !good.is_empty() {
-        let ran = call(&*kit.handler, good, &good_switches).await;
+        let ran = call(&*snapshot.handler, good, &good_switches).await;
         results
             .iter_mut()
             .filter(|result| result.is_none())
@@ -99,11 +99,11 @@ pub(super) async fn run_all(
             }
         }
         if result.has_texts() {
-            let rules = &kit.known.rules;
+            let rules = &snapshot.compiled.rules;
             result = Box::pin(secrets::clean(result, rules, &shared.redactor, &claimed)).await;
         }
         result.progress = shared.progress.take(&claimed.fence).await;
-        ended.push(kit.end(claimed, slot, result, ran));
+        ended.push(snapshot.end(claimed, slot, result, ran));
         *done += 1;
     }
 }
@@ -130,7 +130,7 @@ pub(super) async fn call(
             }
         },
         () = tokio::time::sleep_until(deadline.into()), if cut_off => {
-            all(count, || RunResult::of(Outcome::TimedOut, "the attempt ran past its timeout"))
+            all(count, || RunResult::of(Outcome::TimedOut, TIMED_OUT))
         }
         () = stopped(switches), if cut_off => {
             // Each job has its own reason: only those that were canceled end canceled.

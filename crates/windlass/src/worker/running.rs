@@ -4,8 +4,9 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -88,7 +89,7 @@ pub(crate) struct HeldJobs {
 
 impl HeldJobs {
     fn of_tenants(&self) -> MutexGuard<'_, HashMap<Uuid, usize>> {
-        self.of_tenants.lock().unwrap_or_else(PoisonError::into_inner)
+        self.of_tenants.lock()
     }
 
     fn free(&self, count: usize) {
@@ -246,7 +247,7 @@ impl Running {
         jobs: impl Iterator<Item = Fence>,
         reserved: &mut Reserved,
     ) -> Vec<(Slot, Switch)> {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = self.slots.lock();
         let mut of_tenants = self.places.of_tenants();
         let started: Vec<_> = jobs
             .map(|fence| {
@@ -272,7 +273,7 @@ impl Running {
     pub(crate) fn finish(&self, finished: impl ExactSizeIterator<Item = Slot>) {
         let count = finished.len();
         {
-            let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut slots = self.slots.lock();
             let mut of_tenants = self.places.of_tenants();
             for Slot(slot) in finished {
                 if let Some((fence, _)) = slots.places[slot].take()
@@ -300,7 +301,7 @@ impl Running {
     }
 
     fn stop_where(&self, why: Stop, is_meant: impl Fn(&Fence) -> bool) {
-        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let slots = self.slots.lock();
         for (fence, switch) in slots.places.iter().flatten() {
             if is_meant(fence) {
                 switch.stop(why);

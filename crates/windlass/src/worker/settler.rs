@@ -5,9 +5,10 @@
 
 mod aside;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -176,7 +177,7 @@ impl Settler {
             Some(Ok(_)) | None => return,
         };
         tracing::error!(job_id = %one.claimed.fence.job, problem, "cannot write a settlement; retrying periodically");
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refused = self.refused.lock();
         while refused.try_join_next().is_some() {}
         refused.spawn(keep_trying(self.database.clone(), plain, self.give_up.clone()));
     }

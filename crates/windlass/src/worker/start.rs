@@ -1,23 +1,24 @@
 //! Starts the parts of a worker.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::feed::Feed;
 use super::hand_over::HandOver;
-use super::kind::Kind;
+use super::handled::HandledDefinition;
 use super::lease::{self, Lease};
 use super::log::LogSink;
 use super::progress::ProgressSink;
 use super::running::Running;
 use super::settler::Settler;
 use super::{Shared, Worker, WorkerBuilder};
-use crate::attempt::known::Known;
+use crate::attempt::compiled::CompiledDefinition;
 use crate::error::{Error, Result};
 use crate::keeper::Keeper;
 use crate::queue::identity::{hostname, new_worker_id};
@@ -39,8 +40,8 @@ impl WorkerBuilder {
         }
         let roles = ["windlass_worker", "windlass_keeper"];
         self.queue.require_roles(if self.keeper.is_some() { &roles } else { &roles[..1] }).await?;
-        let kinds = self.define().await?;
-        let keys: Vec<String> = kinds.keys().map(ToString::to_string).collect();
+        let definitions = self.define().await?;
+        let keys: Vec<String> = definitions.keys().map(ToString::to_string).collect();
         let settings = self.queue.settings().clone();
         let hostname = hostname();
         let me = WorkerRegistration {
@@ -74,7 +75,7 @@ impl WorkerBuilder {
             poll_interval: self.poll_interval,
             patience: self.lease,
             listens: settings.listen,
-            kinds,
+            definitions,
             running: running.clone(),
             lease: lease.clone(),
             runs: TaskTracker::new(),
@@ -146,25 +147,25 @@ impl WorkerBuilder {
         })
     }
 
-    async fn define(&self) -> Result<HashMap<Arc<str>, Kind>> {
+    async fn define(&self) -> Result<HashMap<Arc<str>, HandledDefinition>> {
         let database = self.queue.database();
-        let mut kinds = HashMap::with_capacity(self.handlers.len());
+        let mut definitions = HashMap::with_capacity(self.handlers.len());
         for handler in &self.handlers {
             let definition = handler.definition();
             definition.check()?;
             store::definition::define(database, &definition).await?;
-            let known = Known::read(database, definition.key()).await?;
+            let compiled = CompiledDefinition::read(database, definition.key()).await?;
             let key: Arc<str> = definition.key().into();
-            let kind = Kind {
+            let handled = HandledDefinition {
                 handler: handler.clone(),
-                known: RwLock::new(Arc::new(known)),
+                compiled: RwLock::new(Arc::new(compiled)),
                 meters: Arc::new(Meters::new(definition.key())),
             };
-            if kinds.insert(key, kind).is_some() {
+            if definitions.insert(key, handled).is_some() {
                 return Err(Error::DuplicateHandler { key: definition.key().to_owned() });
             }
         }
-        Ok(kinds)
+        Ok(definitions)
     }
 }
 
@@ -177,10 +178,10 @@ async fn refresh(shared: Arc<Shared>, database: Database) {
             () = tokio::time::sleep(EVERY) => {}
         }
         metrics::gauge!("windlass_running").set(shared.running.running() as f64);
-        for (key, kind) in &shared.kinds {
-            match Known::read(&database, key).await {
-                Ok(known) => {
-                    *kind.known.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::new(known);
+        for (key, handled) in &shared.definitions {
+            match CompiledDefinition::read(&database, key).await {
+                Ok(compiled) => {
+                    *handled.compiled.write() = Arc::new(compiled);
                 }
                 Err(error) => telemetry::database_error("definitions", &error),
             }

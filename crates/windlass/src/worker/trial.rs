@@ -14,8 +14,8 @@ use super::log::LogSink;
 use super::progress::ProgressSink;
 use super::run;
 use super::running::{Stop, Switch};
+use crate::attempt::compiled::CompiledDefinition;
 use crate::attempt::ending;
-use crate::attempt::known::Known;
 use crate::attempt::run_result::RunResult;
 use crate::attempt::secrets::{self, JobRedactor};
 use crate::error::Result;
@@ -36,7 +36,7 @@ pub(crate) struct Tried {
 pub(crate) async fn run_once<H: Handler>(handler: &H, claimed: Claimed, is_canceled: bool) -> Result<Tried> {
     let definition = Borrowed(handler).definition();
     definition.check()?;
-    let known = Known::of(Policies::declared(&definition))?;
+    let compiled = CompiledDefinition::of(Policies::declared(&definition))?;
     let claimed = Arc::new(claimed);
     // Never connected to, unless the handler calls a function that needs a database.
     let mut nowhere = Config::new();
@@ -50,26 +50,26 @@ pub(crate) async fn run_once<H: Handler>(handler: &H, claimed: Claimed, is_cance
     let started = Instant::now();
     let context = Context {
         claimed: claimed.clone(),
-        policies: known.policies.clone(),
+        policies: compiled.policies.clone(),
         switch: switch.clone(),
         started,
-        deadline: started + known.allowed_time(&claimed, Duration::ZERO),
+        deadline: started + compiled.allowed_time(&claimed, Duration::ZERO),
         progress: progress.clone(),
         logs: logs.clone(),
-        redactor: JobRedactor::new(Redactor::default(), known.rules.clone()),
+        redactor: JobRedactor::new(Redactor::default(), compiled.rules.clone()),
         lease: Arc::new(Lease::new(0, Duration::from_secs(3600))),
     };
-    let result = match known.refusal(&claimed) {
+    let result = match compiled.refusal(&claimed) {
         Some(refusal) => refusal,
         None => {
             let mut results = run::call(&Borrowed(handler), vec![context], &[switch]).await;
             results.pop().unwrap_or_else(|| RunResult::from(Ok(crate::attempt::done::Done::new())))
         }
     };
-    let mut result = secrets::clean(result, &known.rules, &Redactor::default(), &claimed).await;
+    let mut result = secrets::clean(result, &compiled.rules, &Redactor::default(), &claimed).await;
     result.progress = progress.take(&claimed.fence).await;
-    let budget = ending::budget_of(&claimed.budget, &known.policies, started.elapsed());
-    let settlement = settle(&budget, &known.policies.retry(), result.outcome, rand::random());
+    let budget = ending::budget_of(&claimed.budget, &compiled.policies, started.elapsed());
+    let settlement = settle(&budget, &compiled.policies.retry(), result.outcome, rand::random());
     Ok(Tried { result, settlement, log: logs.lines(&claimed.fence) })
 }
 

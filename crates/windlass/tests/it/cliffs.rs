@@ -173,7 +173,7 @@ async fn an_ended_job_notifies_only_if_a_limit_was_reached() {
         "select g.number from windlass.gate g left join windlass.job_definitions d on d.id = g.of_id
         where g.purpose = 'running' and (d.key = 'tight' or g.of_id = $1) order by d.key is null";
     let rows = hand.client.query(numbers, &[&small]).await.unwrap();
-    let expected: Vec<String> = rows.iter().map(|row| format!("room {}", row.get::<_, i32>(0))).collect();
+    let expected: Vec<String> = rows.iter().map(|row| format!("limit {}", row.get::<_, i32>(0))).collect();
     assert_eq!(notified, expected);
     assert_eq!(notified.len(), 2);
 }

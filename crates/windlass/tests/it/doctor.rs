@@ -57,7 +57,8 @@ async fn drift_of_functions_row_security_and_migrations_is_found() {
     let client = queue.client().await;
     client
         .batch_execute(
-            "create or replace function windlass.fold_tallies(most integer) returns integer language sql as 'select 0';
+            "create or replace function windlass.fold_tallies(most integer default 0, out moved integer, out has_more boolean)
+               language sql as 'select 0, false';
              alter table windlass.live disable row level security;",
         )
         .await

@@ -163,7 +163,7 @@ async fn an_event_is_dispatched_as_soon_as_it_is_committed() {
     let new = NewTrigger::event("all", "*", "acting").dedupe_window_seconds(0);
     create(&queue, &new).await;
     let rings =
-        "select count(*) from windlass.leader where duty = 'dispatch' and rings_until > clock_timestamp()";
+        "select count(*) from windlass.leader where duty = 'dispatch' and notifies_until > clock_timestamp()";
     eventually("the dispatcher waits", async || crate::support::count(&client, rings).await == 1).await;
     let id = queue.emit(&NewEvent::new("list.created")).await.unwrap().id;
     eventually("it is dispatched", async || !event(&queue, id).await.is_pending).await;

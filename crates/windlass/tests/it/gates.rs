@@ -74,9 +74,9 @@ async fn a_reader_that_holds_every_lock_it_can_blocks_no_one() {
     let calls = [
         format!("windlass.set_waiting({}, true)", hand.worker),
         format!("windlass.set_waiting({}, false)", hand.worker),
-        "windlass.fold_tallies(100) > 0".to_owned(),
-        "windlass.prune(100) >= 0".to_owned(),
-        "windlass.prune_events(100) >= 0".to_owned(),
+        "(windlass.fold_tallies(100)).moved > 0".to_owned(),
+        "(windlass.prune(100)).moved >= 0".to_owned(),
+        "(windlass.prune_events(100)).moved >= 0".to_owned(),
         "windlass.sample_activity(1) >= 0".to_owned(),
         "(select not m.is_unfinished from windlass.maintain_partitions(0) m)".to_owned(),
         format!("windlass.place_hold('{DEFAULT_TENANT}', null, 's', 's', 'r', 'a') is not null"),
@@ -91,7 +91,7 @@ async fn a_reader_that_holds_every_lock_it_can_blocks_no_one() {
     }
     eventually("the audit trail is sealed", async || {
         // Rows that a transaction of any database is still writing are left for later.
-        count(&hand.client, "select windlass.seal_audit(100)::bigint").await > 0
+        count(&hand.client, "select moved::bigint from windlass.seal_audit(100)").await > 0
     })
     .await;
     for n in 0..3 {
@@ -131,9 +131,9 @@ async fn notifications_contain_no_tenant_data() {
     assert!(hand.settle(&fence, Some(ending::failed())).await);
     hand.client
         .batch_execute(
-            "insert into windlass.leader (duty, holder, epoch, expires_at, rings_until)
+            "insert into windlass.leader (duty, holder, epoch, expires_at, notifies_until)
             values ('dispatch', gen_random_uuid(), 1, now(), now() + interval '1 hour')
-            on conflict (duty) do update set rings_until = excluded.rings_until",
+            on conflict (duty) do update set notifies_until = excluded.notifies_until",
         )
         .await
         .unwrap();
@@ -141,7 +141,7 @@ async fn notifications_contain_no_tenant_data() {
     hand.client.execute(emit, &[&tenant]).await.unwrap();
     queue.client().await.batch_execute("notify windlass, 'over'").await.unwrap();
 
-    let form = Regex::new("^([0-9]+|room [0-9]+|cancel [0-9]+|all|events|schedule|unblock)$").unwrap();
+    let form = Regex::new("^([0-9]+|limit [0-9]+|cancel [0-9]+|all|events|schedule|unblock)$").unwrap();
     let mut notified = Vec::new();
     loop {
         let payload = notifications.recv().await.unwrap();
@@ -151,7 +151,7 @@ async fn notifications_contain_no_tenant_data() {
         assert!(form.is_match(&payload), "{payload}");
         notified.push(payload);
     }
-    for word in ["room ", "cancel ", "events"] {
+    for word in ["limit ", "cancel ", "events"] {
         assert!(notified.iter().any(|payload| payload.starts_with(word)), "{word}: {notified:?}");
     }
     drop(listener);
@@ -168,7 +168,7 @@ async fn every_notification_is_free_of_tenant_data() {
     let known = [
         "'windlass', 'cancel ' || held.worker",
         "'windlass', 'events'",
-        "'windlass', 'room ' || g.number",
+        "'windlass', 'limit ' || g.number",
         "'windlass', 'schedule'",
         "'windlass', 'unblock'",
         "'windlass', coalesce(lane::text, 'all')",

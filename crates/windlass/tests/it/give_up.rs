@@ -38,10 +38,11 @@ async fn the_server_cancels_a_slow_check_and_a_slow_duty() {
     let client = queue.client().await;
     let record = "create table windlass.seen (what text, how_long text);
         grant insert on windlass.seen to public; grant usage on schema windlass to public;
-        create or replace function windlass.fold_tallies(most integer) returns integer language plpgsql security definer as $$
-          begin insert into windlass.seen values ('fold', current_setting('statement_timeout')); return 0; end $$;
+        create or replace function windlass.fold_tallies(most integer default 0, out moved integer, out has_more boolean)
+          language plpgsql security definer as $$
+          begin insert into windlass.seen values ('fold', current_setting('statement_timeout')); moved := 0; has_more := false; end $$;
         create or replace function windlass.active_lanes(definition_keys text[], queues text[])
-          returns table (lane integer, tenant_id uuid, definition_key text, queue text, priority smallint, weight integer, rooms integer[])
+          returns table (lane integer, tenant_id uuid, definition_key text, queue text, priority smallint, weight integer, limits integer[])
           language plpgsql security definer as $$
           begin
             insert into windlass.seen values ('look', current_setting('statement_timeout'));

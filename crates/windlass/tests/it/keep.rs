@@ -172,7 +172,9 @@ async fn pruning_continues_where_a_full_round_ended() {
         .unwrap();
     let mut rounds = Vec::new();
     for _ in 0..4 {
-        rounds.push(hand.client.query_one("select windlass.prune(3)", &[]).await.unwrap().get::<_, i32>(0));
+        rounds.push(
+            hand.client.query_one("select moved from windlass.prune(3)", &[]).await.unwrap().get::<_, i32>(0),
+        );
     }
     assert_eq!(rounds, [3, 3, 1, 0]);
     assert_counts_are_exact(&hand.client).await;

@@ -11,6 +11,7 @@ mod cliffs;
 mod contention;
 mod copy;
 mod defaults;
+mod definition;
 mod deletion;
 mod doctor;
 mod documents;

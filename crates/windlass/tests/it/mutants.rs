@@ -161,7 +161,7 @@ async fn a_claim_that_counts_running_jobs_without_a_lock_is_detected() {
     let (guard, instead) =
         ("if windlass.try_lock_gate(limited[n], 'running', not has_waited) then", "if true then");
     let expected = "two claims that do not see each other go past the limit";
-    catches("hold_to_running", guard, instead, expected, two_claims_under_a_limit_of_one).await;
+    catches("limit_to_running", guard, instead, expected, two_claims_under_a_limit_of_one).await;
 }
 
 /// The scheduler was set back before an instant that it has fired, as by a restored backup.

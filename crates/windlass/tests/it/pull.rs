@@ -59,9 +59,9 @@ async fn a_pull_worker_claims_a_job_and_completes_it_with_next_jobs() {
     assert_eq!((&row["status"], &row["claimed_by_worker"]), (&json!("running"), &json!("tester@pull")));
 
     let beat = Heartbeat::default().percent(Some(40.0)).message(Some("two\u{0} fifths".to_owned()));
-    let beaten = pull.heartbeat(&anyone(), id, &taken.fence, &beat).await.unwrap();
-    let Held::Held(beaten) = beaten else { panic!("the lease is ours") };
-    assert!(beaten.lease_expires_at >= taken.lease_expires_at && !beaten.cancel_requested);
+    let renewed = pull.heartbeat(&anyone(), id, &taken.fence, &beat).await.unwrap();
+    let Held::Held(renewed) = renewed else { panic!("the lease is ours") };
+    assert!(renewed.lease_expires_at >= taken.lease_expires_at && !renewed.cancel_requested);
     let row = job(&client, id).await;
     assert_eq!(
         (&row["progress_percent"], &row["progress_message"]),
@@ -152,12 +152,12 @@ async fn a_cancel_reaches_a_pull_worker_with_its_next_heartbeat() {
     let id = queue.enqueue(&NewJob::new("pulled")).await.unwrap().id;
     let taken = take_one(&pull).await;
     assert_eq!(queue.cancel(DEFAULT_TENANT, id).await.unwrap(), windlass::job::Canceled::Requested);
-    let Held::Held(beaten) =
+    let Held::Held(renewed) =
         pull.heartbeat(&anyone(), id, &taken.fence, &Heartbeat::default()).await.unwrap()
     else {
         panic!("it is still held")
     };
-    assert!(beaten.cancel_requested);
+    assert!(renewed.cancel_requested);
     assert_eq!(status(&client, id).await, "running");
     let state = pull.complete(&anyone(), id, &taken.fence, Done::new()).await.unwrap();
     assert_eq!(state, Held::Held(State::Canceled));

@@ -52,7 +52,7 @@ async fn a_job_out_of_attempts_is_a_dead_letter_with_its_last_error() {
         run.fail(&format!("failure {attempt}"));
     }
     let row = until(&client, id, "dead_letter").await;
-    assert_eq!(row["reason"], "budget_spent");
+    assert_eq!(row["reason"], "attempts_exhausted");
     assert_eq!(row["last_error"], "failure 3");
     assert_eq!(row["attempt_count"], 3);
     assert_eq!(attempts(&client, id).await, ["failed", "failed", "failed"]);
@@ -105,7 +105,7 @@ async fn a_timeout_is_retried_until_out_of_attempts() {
     let id = queue.enqueue(&NewJob::new("held").max_attempts(2)).await.unwrap().id;
     let (_first, _second) = (desk.next().await, desk.next().await);
     let row = until(&client, id, "dead_letter").await;
-    assert_eq!(row["reason"], "budget_spent");
+    assert_eq!(row["reason"], "attempts_exhausted");
     assert_eq!(attempts(&client, id).await, ["timeout", "timeout"]);
     worker.stop().await.unwrap();
 }

@@ -165,7 +165,7 @@ async fn every_end_follows_the_policies_of_the_definition() {
     let held = set.take_one().await.held();
     assert_eq!(set.end(&format!("fail({held}, 'thrice')")).await, "dead_letter");
     assert_eq!(attempts(&set.admin, id).await, ["released", "snoozed", "failed", "failed", "failed"]);
-    assert_eq!(job(&set.admin, id).await["reason"], json!("budget_spent"));
+    assert_eq!(job(&set.admin, id).await["reason"], json!("attempts_exhausted"));
 
     let id = set.enqueue("'{}'").await;
     let held = set.take_one().await.held();

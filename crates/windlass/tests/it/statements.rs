@@ -18,6 +18,18 @@ fn names(types: &[Type]) -> Vec<&str> {
     types.iter().map(Type::name).collect()
 }
 
+/// A function that an operator or another build has replaced. Another try returns the same.
+#[tokio::test]
+async fn a_function_without_a_row_is_not_an_unreachable_database() {
+    let queue = TestQueue::create().await;
+    let replace = "drop function windlass.cancel(uuid, uuid);
+        create function windlass.cancel(tenant uuid, job uuid) returns setof text language sql as 'select ''canceled'' where false'";
+    queue.client().await.batch_execute(replace).await.unwrap();
+    let error = queue.cancel(windlass::DEFAULT_TENANT, uuid::Uuid::nil()).await.unwrap_err();
+    assert!(matches!(error, windlass::Error::UnexpectedResult { .. }), "{error}");
+    assert!(!error.is_transient());
+}
+
 /// Another function, a view, a default, the installation or a statement of ours calls it, or it is documented in `docs/sql.md`.
 #[tokio::test]
 async fn every_function_is_called_or_public() {

@@ -343,7 +343,7 @@ pub(crate) mod ending {
     }
 
     pub(crate) fn dead_letter() -> Value {
-        json!({"outcome": 2, "next": 3, "failures": 1, "lost": 0, "snoozes": 0, "reason": "budget_spent", "error": "no"})
+        json!({"outcome": 2, "next": 3, "failures": 1, "lost": 0, "snoozes": 0, "reason": "attempts_exhausted", "error": "no"})
     }
 
     pub(crate) fn timeout() -> Value {

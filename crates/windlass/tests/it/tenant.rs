@@ -85,7 +85,7 @@ async fn a_tenant_under_legal_hold_or_with_an_error_blocks_no_other() {
 
     queue.release(held, hold, "counsel").await.unwrap();
     client
-        .batch_execute("drop table public.mine; update windlass.tenants set purge_looked_at = now() - interval '2 min' where slug = 'bad'")
+        .batch_execute("drop table public.mine; update windlass.tenants set purge_checked_at = now() - interval '2 min' where slug = 'bad'")
         .await
         .unwrap();
     purge_until(&queue, 0).await;
@@ -179,7 +179,7 @@ async fn two_concurrent_changes_do_not_undo_each_other() {
     assert_eq!(found, ("suspended".to_owned(), "Renamed".to_owned(), Some(7)));
 }
 
-/// As an enqueue is; see `refuse_tenant`.
+/// As an enqueue is; see `check_tenants_active`.
 #[tokio::test]
 async fn a_suspended_tenants_jobs_are_not_retried() {
     let queue = TestQueue::create().await;

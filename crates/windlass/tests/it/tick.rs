@@ -88,6 +88,7 @@ async fn jobs_are_promoted_recovered_and_expired() {
         ("failed", json!("lost"))
     );
     assert_eq!(job(client, slow).await["reason"], json!("timeout"));
+    assert_eq!(job(client, slow).await["last_error"], json!("the attempt ran past its timeout"));
     assert_eq!(attempts(client, slow).await, ["timeout"]);
     assert_eq!(status(client, held).await, "scheduled", "it is retried within five seconds");
     assert_eq!(attempts(client, held).await, ["lost"]);
@@ -152,6 +153,20 @@ async fn a_backlog_is_processed_until_the_budget_is_used() {
     let moved = "select moved from windlass.tick('1 minute') where duty = 'promote'";
     let rest: i32 = client.query_one(moved, &[]).await.unwrap().get(0);
     assert_eq!(rest, 1500);
+}
+
+/// A batch that is full of events is one that has more, whatever there is of jobs.
+#[tokio::test]
+async fn expired_events_are_deleted_until_none_is_left() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let write = "insert into windlass.event (tenant_id, id, name, payload, emitted_at)
+        select $1, windlass.uuid7_floor(now() - interval '40 days' - n * interval '1 ms'), 'a.b', '{}', now()
+          from generate_series(1, 3000) n";
+    client.execute(write, &[&DEFAULT_TENANT]).await.unwrap();
+    let moved = "select moved from windlass.tick('1 minute') where duty = 'prune'";
+    let moved: i32 = client.query_one(moved, &[]).await.unwrap().get(0);
+    assert_eq!((moved, count(&client, "select count(*) from windlass.event").await), (3000, 0));
 }
 
 /// It does not pretend to do what only a keeper can decide.

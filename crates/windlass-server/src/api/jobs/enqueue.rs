@@ -105,9 +105,6 @@ const MAX_DEPENDENCIES_OF_ALL: usize = 5000;
 
 impl NewJobBody {
     fn job(self, caller: &Caller) -> Result<NewJob, Problem> {
-        if self.priority.is_some_and(|priority| priority > 1000) {
-            return Err(Problem::invalid("/priority", "must be between 0 and 1000"));
-        }
         let max_delay = NewJob::MAX_DELAY.as_secs();
         if self.delay_seconds.is_some_and(|delay| u64::from(delay) > max_delay) {
             return Err(Problem::invalid("/delay_seconds", format!("must be at most {max_delay}")));

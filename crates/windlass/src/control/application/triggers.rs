@@ -126,7 +126,7 @@ impl Queue {
 
     /// See [`Reading::trigger`].
     pub async fn trigger(&self, tenant: Uuid, id: Uuid) -> Result<Option<Trigger>> {
-        self.looked(tenant, async |reading: &Reading| reading.trigger(id).await).await
+        self.with_reading(tenant, async |reading: &Reading| reading.trigger(id).await).await
     }
 
     /// See [`Reading::triggers`].
@@ -138,13 +138,15 @@ impl Queue {
         limit: u16,
         offset: u32,
     ) -> Result<Vec<Trigger>> {
-        self.looked(tenant, async |reading: &Reading| reading.triggers(kind, after, limit, offset).await)
-            .await
+        self.with_reading(tenant, async |reading: &Reading| {
+            reading.triggers(kind, after, limit, offset).await
+        })
+        .await
     }
 
     /// See [`Reading::preview`].
     pub async fn preview(&self, tenant: Uuid, id: Uuid, count: usize) -> Result<Vec<DueRun>> {
-        self.looked(tenant, async |reading: &Reading| reading.preview(id, count).await).await
+        self.with_reading(tenant, async |reading: &Reading| reading.preview(id, count).await).await
     }
 
     /// See [`Reading::preview_schedule`].
@@ -155,7 +157,7 @@ impl Queue {
         timezone: Option<&str>,
         count: usize,
     ) -> Result<Vec<DueRun>> {
-        self.looked(tenant, async |reading: &Reading| {
+        self.with_reading(tenant, async |reading: &Reading| {
             reading.preview_schedule(cron_expr, timezone, count).await
         })
         .await
@@ -169,22 +171,23 @@ impl Queue {
         before: Option<Timestamp>,
         limit: u16,
     ) -> Result<Vec<Fire>> {
-        self.looked(tenant, async |reading: &Reading| reading.fires(id, before, limit).await).await
+        self.with_reading(tenant, async |reading: &Reading| reading.fires(id, before, limit).await).await
     }
 
     /// See [`Reading::events`].
     pub async fn events(&self, tenant: Uuid, filter: &EventFilter) -> Result<Vec<Event>> {
-        self.looked(tenant, async |reading: &Reading| reading.events(filter).await.map(|page| page.0)).await
+        self.with_reading(tenant, async |reading: &Reading| reading.events(filter).await.map(|page| page.0))
+            .await
     }
 
     /// See [`Reading::event`].
     pub async fn event(&self, tenant: Uuid, id: Uuid) -> Result<Option<Event>> {
-        self.looked(tenant, async |reading: &Reading| reading.event(id).await).await
+        self.with_reading(tenant, async |reading: &Reading| reading.event(id).await).await
     }
 
     /// See [`Reading::dry_run`].
     pub async fn dry_run(&self, tenant: Uuid, event: &NewEvent) -> Result<Vec<WouldFire>> {
-        self.looked(tenant, async |reading: &Reading| reading.dry_run(event).await).await
+        self.with_reading(tenant, async |reading: &Reading| reading.dry_run(event).await).await
     }
 
     /// See [`Acting::retry_event`].
@@ -208,9 +211,13 @@ impl Queue {
         self.act(Reach::Tenant(tenant), &actor).await
     }
 
-    async fn looked<T>(&self, tenant: Uuid, look: impl AsyncFnOnce(&Reading) -> Result<T>) -> Result<T> {
+    async fn with_reading<T>(
+        &self,
+        tenant: Uuid,
+        read: impl AsyncFnOnce(&Reading) -> Result<T>,
+    ) -> Result<T> {
         let reading = self.read(Reach::Tenant(tenant)).await?;
-        let result = look(&reading).await?;
+        let result = read(&reading).await?;
         reading.end().await?;
         Ok(result)
     }

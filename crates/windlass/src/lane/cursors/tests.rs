@@ -9,7 +9,7 @@ fn active(ids: &[i32]) -> Vec<ActiveLane> {
         priority: 100,
         definition_key: "a".to_owned(),
         weight: 1,
-        rooms: Vec::new(),
+        limits: Vec::new(),
     };
     ids.iter().map(lane).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::model::job::backoff::Backoff;
@@ -10,8 +10,8 @@ use crate::model::job::settle::{OnLost, OnTimeout, RetryPolicy};
 use crate::text::redact::Redaction;
 
 /// The policies of a definition that a worker needs while it runs its jobs.
-#[derive(Debug, Clone, Deserialize)]
-pub(crate) struct Policies {
+#[derive(Debug, Clone, Deserialize, Serialize)]
+pub struct Policies {
     pub(crate) timeout_seconds: u64,
     pub(crate) max_lost: i16,
     pub(crate) max_snoozes: i32,
@@ -24,7 +24,7 @@ pub(crate) struct Policies {
     pub(crate) redaction: Redaction,
 }
 
-/// The same as the defaults of the database.
+/// The same as `default_policies` in the database.
 impl Default for Policies {
     fn default() -> Self {
         Self {

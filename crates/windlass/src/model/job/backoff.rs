@@ -152,7 +152,7 @@ impl Backoff {
             return refuse("cap_seconds", "between 0 and 31622400 (366 days)");
         }
         if self.cap_seconds < self.base_seconds {
-            return refuse("cap_seconds", "no smaller than base_seconds");
+            return refuse("cap_seconds", "at least base_seconds");
         }
         if !(0.0..=1.0).contains(&self.jitter) {
             return refuse("jitter", "a fraction between 0 and 1");

@@ -222,7 +222,7 @@ impl Next {
 #[serde(rename_all = "snake_case")]
 pub enum EndReason {
     /// Its attempts are exhausted.
-    BudgetSpent,
+    AttemptsExhausted,
     /// It lost its worker too often.
     Poison,
     /// Its snoozes are exhausted.
@@ -243,7 +243,7 @@ impl EndReason {
     /// Returns the name used in SQL, JSON and logs.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::BudgetSpent => "budget_spent",
+            Self::AttemptsExhausted => "attempts_exhausted",
             Self::Poison => "poison",
             Self::SnoozeBudget => "snooze_budget",
             Self::DeadlinePassed => "deadline_passed",
@@ -305,7 +305,7 @@ impl Budget {
     /// Another attempt after `delay`, unless this failure was the last one allowed or the deadline comes first.
     fn retry(&self, delay: Duration) -> (Next, Option<EndReason>) {
         if self.is_last_failure() {
-            return (Next::DeadLetter, Some(EndReason::BudgetSpent));
+            return (Next::DeadLetter, Some(EndReason::AttemptsExhausted));
         }
         match self.scheduled(delay) {
             Some(next) => (next, None),

@@ -7,9 +7,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A longer window is practically `forever`, and its sum with a timestamp could overflow.
-pub(crate) const MAX_WINDOW: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
-
 /// How long a dedupe key is held.
 ///
 /// ```
@@ -43,7 +40,7 @@ mod window_seconds {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
 
-    use super::MAX_WINDOW;
+    use crate::model::new_job::NewJob;
 
     pub(super) fn serialize<S: Serializer>(window: &Duration, to: S) -> Result<S::Ok, S::Error> {
         if window.subsec_nanos() == 0 {
@@ -57,9 +54,10 @@ mod window_seconds {
         let seconds = f64::deserialize(from)?;
         Duration::try_from_secs_f64(seconds)
             .ok()
-            .filter(|window| !window.is_zero() && *window <= MAX_WINDOW)
+            // A longer window is practically `forever`, and its sum with a timestamp could overflow.
+            .filter(|window| !window.is_zero() && *window <= NewJob::MAX_DELAY)
             .ok_or_else(|| {
-                D::Error::custom("window_seconds must be greater than 0 and at most 316224000 (10 years)")
+                D::Error::custom("window_seconds must be greater than 0 and at most 315360000 (ten years)")
             })
     }
 }

@@ -1,4 +1,4 @@
-//! Checks before the database is called; errors contain the name of the field. The SQL functions `refuse_options` and
+//! Checks before the database is called; errors contain the name of the field. The SQL functions `check_options` and
 //! `enqueue` check the same.
 
 use super::NewJob;

@@ -53,7 +53,7 @@ pub struct RetentionProgress {
     /// Jobs deleted so far. `None` for the rule of a definition if only one tenant is read.
     pub purged: Option<i64>,
     /// When the keeper checked last.
-    pub looked_at: Option<Timestamp>,
+    pub checked_at: Option<Timestamp>,
     /// Jobs past their period that still exist.
     pub due: i64,
     /// There may be more due jobs than that: only the oldest ones were counted.

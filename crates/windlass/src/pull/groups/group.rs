@@ -18,7 +18,7 @@ pub(in crate::pull) struct Group {
     pub(in crate::pull) waiters: VecDeque<Waiter>,
     pub(in crate::pull) cursors: LaneCursors,
     /// The running limits of its lanes.
-    pub(super) rooms: HashSet<i32>,
+    pub(super) limits: HashSet<i32>,
     pub(in crate::pull) backlog: Backlog,
     /// How many jobs are claimed for it at once: fewer while they are large.
     pub(in crate::pull) most: usize,
@@ -35,7 +35,7 @@ impl Group {
             interest,
             waiters: VecDeque::new(),
             cursors: LaneCursors::new(),
-            rooms: HashSet::new(),
+            limits: HashSet::new(),
             backlog: Backlog::default(),
             most: MAX,
             last_used: now,

@@ -6,11 +6,11 @@
 //! after a second at the latest, and nothing waits for it.
 
 use std::sync::atomic::Ordering;
-use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use deadpool_postgres::Object;
 use futures_util::FutureExt;
+use parking_lot::MutexGuard;
 use tokio::runtime::Handle;
 use tokio_postgres::Statement as NamedStatement;
 use tokio_postgres::types::Type;
@@ -69,7 +69,7 @@ impl Session {
     }
 
     fn preparing(&self) -> MutexGuard<'_, Option<(&'static str, &'static [Type])>> {
-        self.preparing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.preparing.lock()
     }
 }
 

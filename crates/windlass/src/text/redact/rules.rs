@@ -1,8 +1,9 @@
 //! The redaction rules of a definition: expressions, and names of payload fields.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -82,7 +83,7 @@ const MAX_COMPILED: usize = 64;
 impl Rules {
     /// The same as [`Rules::new`], with a cache.
     pub(crate) fn of(redaction: &Redaction) -> Result<Arc<Self>> {
-        let known = || COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = || COMPILED.lock();
         if let Some(rules) = known().get_or_insert_default().get(redaction) {
             return Ok(rules.clone());
         }

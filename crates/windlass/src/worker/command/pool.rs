@@ -4,8 +4,8 @@ use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::Stdio;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::UnixStream;
@@ -24,7 +24,7 @@ impl Pool {
     /// Returns an idle supervisor.
     pub(crate) fn take(&self) -> io::Result<Shim> {
         loop {
-            let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let idle = self.idle.lock().pop();
             let Some(mut shim) = idle else { return Shim::start() };
             // It may have been killed while it was idle.
             if matches!(shim.child.try_wait(), Ok(None)) {
@@ -34,7 +34,7 @@ impl Pool {
     }
 
     pub(crate) fn give_back(&self, shim: Shim) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(shim);
+        self.idle.lock().push(shim);
     }
 }
 

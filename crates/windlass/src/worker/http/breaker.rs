@@ -6,9 +6,9 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -86,7 +86,7 @@ impl Breakers {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Uuid, Breaker>> {
-        self.of_tenants.lock().unwrap_or_else(PoisonError::into_inner)
+        self.of_tenants.lock()
     }
 }
 

@@ -18,7 +18,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Client, Response, StatusCode, Url};
 
 use super::address;
-use super::answer::{Answer, CallFault, CallResult};
+use super::response::{CallFault, CallResponse, CallResult};
 use super::settings::{Checked, literal, place};
 use crate::error::{Error, Result};
 
@@ -150,7 +150,7 @@ impl Caller {
             }
         }
         let reason = status.canonical_reason().unwrap_or_default();
-        CallResult::Answer(Answer { status: status.as_u16(), reason, retry_after, body })
+        CallResult::Response(CallResponse { status: status.as_u16(), reason, retry_after, body })
     }
 }
 

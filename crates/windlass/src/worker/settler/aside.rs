@@ -4,10 +4,11 @@
 //! Their number is bounded, or a tenant could fill its memory: an end beyond that keeps its slot until it is written.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
@@ -27,7 +28,7 @@ const MAX_BYTES_ASIDE: usize = 64 << 20;
 pub(super) struct Aside {
     to_retry: mpsc::UnboundedSender<UnsettledAttempt>,
     tenants: Arc<Mutex<HashSet<Uuid>>>,
-    room: Arc<AsideSpace>,
+    space: Arc<AsideSpace>,
     /// The slots of ends that were added since the last call and keep them.
     kept: Mutex<Vec<Slot>>,
 }
@@ -37,7 +38,7 @@ pub(super) struct SetAside {
     arriving: mpsc::UnboundedReceiver<UnsettledAttempt>,
     /// The tenants whose chained jobs have to wait.
     tenants: Arc<Mutex<HashSet<Uuid>>>,
-    room: Arc<AsideSpace>,
+    space: Arc<AsideSpace>,
 }
 
 /// The space of delayed ends that have released their slots.
@@ -68,9 +69,9 @@ impl AsideSpace {
 impl Aside {
     pub(super) fn new() -> (Self, SetAside) {
         let (to_retry, arriving) = mpsc::unbounded_channel();
-        let (tenants, room) = (Arc::default(), Arc::<AsideSpace>::default());
-        let set_aside = SetAside { arriving, tenants: Arc::clone(&tenants), room: Arc::clone(&room) };
-        (Self { to_retry, tenants, room, kept: Mutex::default() }, set_aside)
+        let (tenants, space) = (Arc::default(), Arc::<AsideSpace>::default());
+        let set_aside = SetAside { arriving, tenants: Arc::clone(&tenants), space: Arc::clone(&space) };
+        (Self { to_retry, tenants, space, kept: Mutex::default() }, set_aside)
     }
 
     pub(super) fn put(&self, ended: impl IntoIterator<Item = UnsettledAttempt>) {
@@ -79,11 +80,11 @@ impl Aside {
                 job_id = %one.claimed.fence.job, tenant_id = %one.claimed.fence.tenant,
                 "another transaction holds the job or its next jobs; the settlement is written later");
             if one.has_chain() {
-                self.tenants.lock().unwrap_or_else(PoisonError::into_inner).insert(one.claimed.fence.tenant);
+                self.tenants.lock().insert(one.claimed.fence.tenant);
             }
-            one.keeps_slot = !self.room.take(one.bytes());
+            one.keeps_slot = !self.space.take(one.bytes());
             if one.keeps_slot {
-                self.kept.lock().unwrap_or_else(PoisonError::into_inner).push(one.slot);
+                self.kept.lock().push(one.slot);
             }
             // Received until this sender is dropped.
             let _ = self.to_retry.send(one);
@@ -92,12 +93,12 @@ impl Aside {
 
     /// Takes the slots that are not free although their runs have ended.
     pub(super) fn take_kept(&self) -> Vec<Slot> {
-        std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.kept.lock())
     }
 
     /// An end with chained jobs of a tenant that already has delayed ones would wait too, and the whole batch with it.
     pub(super) fn take_with_its_tenant(&self, batch: &mut Vec<UnsettledAttempt>) {
-        let tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let tenants = self.tenants.lock().clone();
         if !tenants.is_empty() {
             let is_meant =
                 |one: &mut UnsettledAttempt| one.has_chain() && tenants.contains(&one.claimed.fence.tenant);
@@ -136,8 +137,8 @@ impl Settler {
             while let Ok(one) = set_aside.arriving.try_recv() {
                 waiting.push(one);
             }
-            waiting = self.write_again(waiting, &set_aside.room).await;
-            let mut tenants = set_aside.tenants.lock().unwrap_or_else(PoisonError::into_inner);
+            waiting = self.write_again(waiting, &set_aside.space).await;
+            let mut tenants = set_aside.tenants.lock();
             tenants.clear();
             tenants.extend(waiting.iter().filter(|one| one.has_chain()).map(|one| one.claimed.fence.tenant));
         }
@@ -145,7 +146,7 @@ impl Settler {
 
     /// Runs one round; returns the ends that still wait. Those with chained jobs are tried per tenant, so that none
     /// waits for another tenant's transaction.
-    async fn write_again(&self, waiting: Vec<UnsettledAttempt>, room: &AsideSpace) -> Vec<UnsettledAttempt> {
+    async fn write_again(&self, waiting: Vec<UnsettledAttempt>, space: &AsideSpace) -> Vec<UnsettledAttempt> {
         let mut session = None;
         let mut left: Vec<UnsettledAttempt> = Vec::new();
         let before: Vec<(Fence, usize, Option<Slot>)> = waiting
@@ -169,7 +170,7 @@ impl Settler {
         for (_, bytes, slot) in before.into_iter().filter(|(fence, ..)| !still.contains(fence)) {
             match slot {
                 Some(slot) => freed.push(slot),
-                None => room.release(bytes),
+                None => space.release(bytes),
             }
         }
         self.running.finish(freed.into_iter());

@@ -37,7 +37,7 @@ fn claim(track: &Track, count: usize) -> String {
 }
 
 const PROMOTE: &str = "select promoted::text from windlass.promote(100)";
-const EXPIRE: &str = "select looked::text from windlass.expire(100)";
+const EXPIRE: &str = "select processed::text from windlass.expire(100)";
 const CLOSE: &str = "select count(*)::text from windlass.lost_jobs(100)";
 const FOLD: &str = "select windlass.fold_tallies(5)::text";
 

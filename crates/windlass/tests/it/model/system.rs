@@ -148,7 +148,9 @@ impl System {
             Operation::Promote => {
                 self.word("select 'promoted ' || promoted from windlass.promote(1000)", &[])
             }
-            Operation::Expire => self.word("select 'looked at ' || looked from windlass.expire(1000)", &[]),
+            Operation::Expire => {
+                self.word("select 'looked at ' || processed from windlass.expire(1000)", &[])
+            }
             Operation::Cancel { job } => {
                 self.word("select windlass.cancel($1, $2)", &[&self.tenant(*job), &id_of(*job)])
             }

@@ -165,7 +165,7 @@ async fn a_limit_that_one_block_reaches(queue: &TestQueue, hand: &Hand) -> Repor
 async fn a_limit_that_counts_blocks_is_detected() {
     let (guard, instead) = ("sum(windlass.running_in(r.ids, r.ended))", "count(*)");
     let expected = "a claim exceeds the limit";
-    catches("room_to_run", guard, instead, expected, a_limit_that_one_block_reaches).await;
+    catches("free_capacity", guard, instead, expected, a_limit_that_one_block_reaches).await;
 }
 
 #[tokio::test]

@@ -130,7 +130,7 @@ async fn a_lane_with_an_old_snapshot(queue: &TestQueue, hand: &Hand) -> Reported
 async fn a_lane_limit_that_only_locks_is_detected_under_an_old_snapshot() {
     let (guard, instead) = ("windlass.take_turn(tenant, 'lanes')", "windlass.lock_gate(tenant, 'lanes')");
     let expected = "the tenant has more lanes than it may have";
-    catches("hold_to_lanes", guard, instead, expected, a_lane_with_an_old_snapshot).await;
+    catches("limit_lanes", guard, instead, expected, a_lane_with_an_old_snapshot).await;
 }
 
 /// Two concurrent invitations, when one more is allowed.
@@ -181,7 +181,7 @@ async fn an_event_of_a_concurrently_marked_tenant(queue: &TestQueue, hand: &Hand
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_that_does_not_recheck_its_tenant_is_detected() {
-    let guard = "perform windlass.refuse_tenant(array[tenant]);";
+    let guard = "perform windlass.check_tenants_active(array[tenant]);";
     let expected = "an event was added to a tenant that is being deleted";
     catches("emit", guard, "", expected, an_event_of_a_concurrently_marked_tenant).await;
 }

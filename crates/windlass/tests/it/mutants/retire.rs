@@ -296,7 +296,8 @@ async fn an_exchange_that_does_not_wait_for_older_snapshots_is_detected() {
 async fn a_partition_that_prune_meets_while_it_is_replaced(queue: &TestQueue, hand: &Hand) -> Reported {
     let id = two_old(queue, hand).await;
     until_step(&hand.client, "copied").await;
-    let pruned: i32 = hand.client.query_one("select windlass.prune(10)", &[]).await.unwrap().get(0);
+    let pruned: i32 =
+        hand.client.query_one("select moved from windlass.prune(10)", &[]).await.unwrap().get(0);
     holds(pruned == 0, "jobs are deleted one by one although their partition is being replaced")?;
     age(&hand.client, id).await;
     until_step(&hand.client, "dropped").await;

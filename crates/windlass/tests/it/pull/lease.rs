@@ -78,8 +78,8 @@ async fn an_expired_lease_is_valid_until_it_is_reaped() {
     let id = queue.enqueue(&NewJob::new("pulled")).await.unwrap().id;
     let taken = take_one(&pull).await;
     client.execute(EXPIRE, &[]).await.unwrap();
-    let beaten = pull.heartbeat(&anyone(), id, &taken.fence, &Heartbeat::default()).await.unwrap();
-    assert!(matches!(beaten, Held::Held(_)), "it sent a heartbeat before another worker claimed the job");
+    let renewed = pull.heartbeat(&anyone(), id, &taken.fence, &Heartbeat::default()).await.unwrap();
+    assert!(matches!(renewed, Held::Held(_)), "it sent a heartbeat before another worker claimed the job");
     let keeper = keeper(&queue);
     assert_eq!(keeper.run_once(Duty::Reap).await.unwrap().moved, 0);
     client.execute(EXPIRE, &[]).await.unwrap();
@@ -161,8 +161,8 @@ async fn a_pulled_attempt_times_out_despite_heartbeats() {
     let keeper = keeper(&queue);
     eventually("it has timed out", async || {
         let beat = Heartbeat::default().lease(Some(Duration::from_secs(600)));
-        if let Held::Held(beaten) = pull.heartbeat(&anyone(), id, &taken.fence, &beat).await.unwrap() {
-            assert_eq!(beaten.lease_expires_at, taken.deadline);
+        if let Held::Held(renewed) = pull.heartbeat(&anyone(), id, &taken.fence, &beat).await.unwrap() {
+            assert_eq!(renewed.lease_expires_at, taken.deadline);
         }
         keeper.run_once(Duty::Reap).await.unwrap();
         status(&client, id).await == "failed"
@@ -240,8 +240,8 @@ async fn a_heartbeat_whose_caller_disconnects_delays_no_other() {
     until_a_session_waits(&queue.client().await).await;
     beating.abort();
     assert!(beating.await.unwrap_err().is_cancelled());
-    let beaten = pull.heartbeat(&anyone(), other.id, &other.fence, &Heartbeat::default()).await.unwrap();
-    assert!(matches!(beaten, Held::Held(_)));
+    let renewed = pull.heartbeat(&anyone(), other.id, &other.fence, &Heartbeat::default()).await.unwrap();
+    assert!(matches!(renewed, Held::Held(_)));
     tx.rollback().await.unwrap();
     pull.stop().await;
 }

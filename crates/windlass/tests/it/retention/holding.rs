@@ -126,12 +126,12 @@ async fn an_open_transaction_of_one_tenant_does_not_delay_the_deletion_of_events
     operator.batch_execute(&retry_dispatch(a, of_a)).await.unwrap();
     counsel.batch_execute(&format!("begin; {}", place(c))).await.unwrap();
     client.batch_execute("set lock_timeout = '5s'").await.unwrap();
-    assert_eq!(count(&client, "select windlass.prune_events(1000)::bigint").await, 1);
+    assert_eq!(count(&client, "select moved::bigint from windlass.prune_events(1000)").await, 1);
     let left = [events_of(&client, a).await, events_of(&client, b).await, events_of(&client, c).await];
     assert_eq!(left, [1, 0, 1], "one is being retried, and one is about to be held");
     operator.batch_execute("commit").await.unwrap();
     counsel.batch_execute("commit").await.unwrap();
-    assert_eq!(count(&client, "select windlass.prune_events(1000)::bigint").await, 1);
+    assert_eq!(count(&client, "select moved::bigint from windlass.prune_events(1000)").await, 1);
     assert_eq!([events_of(&client, a).await, events_of(&client, c).await], [0, 1]);
 }
 

@@ -58,7 +58,8 @@ async fn a_batch_reads_only_a_part_of_the_history() {
     let (mut batches, mut most_read) = (0, 0);
     loop {
         watch.plans().await;
-        let moved: i32 = watch.client.query_one("select windlass.prune(500)", &[]).await.unwrap().get(0);
+        let moved: i32 =
+            watch.client.query_one("select moved from windlass.prune(500)", &[]).await.unwrap().get(0);
         let read = watch.plans().await;
         let looks = read.iter().filter(|plan| plan.query.contains("old as materialized"));
         most_read = looks.clone().map(rows_of_history).sum::<u64>().max(most_read);
@@ -139,10 +140,11 @@ async fn a_keeper_leads_the_pruning_also_while_it_pauses_after_a_slow_round() {
     queue.define(&Definition::new("held").retention(State::Succeeded, DAY)).await.unwrap();
     fill(&hand, "held", 5000).await;
     let slow = "alter function windlass.prune(integer) rename to prune_in_truth;
-        create function windlass.prune(most integer) returns integer language plpgsql security definer as $$
+        create function windlass.prune(most integer default 1000, out moved integer, out has_more boolean)
+        language plpgsql security definer as $$
         begin
           perform pg_sleep(0.5);
-          return windlass.prune_in_truth(most);
+          select p.moved, p.has_more into moved, has_more from windlass.prune_in_truth(most) p;
         end $$";
     hand.client.batch_execute(slow).await.unwrap();
     let stop = tokio_util::sync::CancellationToken::new();
@@ -214,7 +216,12 @@ async fn prune_all(watch: &mut Watch) -> (i32, usize) {
     let (mut moved, mut reads) = (0, 0);
     watch.plans().await;
     loop {
-        moved += watch.client.query_one("select windlass.prune(500)", &[]).await.unwrap().get::<_, i32>(0);
+        moved += watch
+            .client
+            .query_one("select moved from windlass.prune(500)", &[])
+            .await
+            .unwrap()
+            .get::<_, i32>(0);
         match looks(&watch.plans().await) {
             0 => return (moved, reads),
             more => reads += more,
@@ -234,7 +241,8 @@ async fn a_check_reads_due_rows_though_they_share_pages_with_new_ones() {
                 where (tenant_id, job_id) in (select tenant_id, job_id from windlass.history where job_status = 1 order by random() limit 100)";
     hand.client.batch_execute(mix).await.unwrap();
     let mut watch = Watch::open(queue.url()).await;
-    let moved: i32 = watch.client.query_one("select windlass.prune(500)", &[]).await.unwrap().get(0);
+    let moved: i32 =
+        watch.client.query_one("select moved from windlass.prune(500)", &[]).await.unwrap().get(0);
     assert_eq!(moved, 100);
     let plans = watch.plans().await;
     let read: u64 =

@@ -161,8 +161,7 @@ async fn no_lost_job_is_delayed(held: Held, problems: i64) {
     let reap = "select coalesce(cardinality(l.tenants), 0) from (select array_agg(l.tenant_id) as tenants, array_agg(l.job_id) as jobs,
             array_agg(l.attempt) as attempts, array_agg(l.token) as tokens, array_agg($1::jsonb) as details
           from windlass.pull_lost_jobs(100) l) l, windlass.pull_reap(l.tenants, l.jobs, l.attempts, l.tokens, l.details) r";
-    let lost =
-        json!({"outcome": 5, "next": 3, "failures": 1, "lost": 1, "snoozes": 0, "reason": "budget_spent"});
+    let lost = json!({"outcome": 5, "next": 3, "failures": 1, "lost": 1, "snoozes": 0, "reason": "attempts_exhausted"});
     let reaped =
         async || -> i32 { limited("a reap", hand.client.query_one(reap, &[&lost])).await.unwrap().get(0) };
     assert_eq!(reaped().await, 1 + PAIRS as i32);

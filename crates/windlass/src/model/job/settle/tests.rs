@@ -43,9 +43,12 @@ fn a_failure_is_retried_by_policy_until_out_of_attempts() {
     let after = |seconds| Next::Scheduled { after: Duration::from_secs(seconds) };
     assert_eq!(end(settled(&fresh(), BY_POLICY)), (after(30), None));
     assert_eq!(end(settled(&second, BY_POLICY)), (after(60), None));
-    assert_eq!(end(settled(&last, BY_POLICY)), (Next::DeadLetter, Some(EndReason::BudgetSpent)));
+    assert_eq!(end(settled(&last, BY_POLICY)), (Next::DeadLetter, Some(EndReason::AttemptsExhausted)));
     assert_eq!(settled(&last, BY_POLICY).failures, 3);
-    assert_eq!(end(settled(&last, Outcome::TimedOut)), (Next::DeadLetter, Some(EndReason::BudgetSpent)));
+    assert_eq!(
+        end(settled(&last, Outcome::TimedOut)),
+        (Next::DeadLetter, Some(EndReason::AttemptsExhausted))
+    );
 }
 
 #[test]
@@ -87,7 +90,7 @@ fn a_job_that_kills_its_workers_is_poison_once_the_limit_is_reached() {
     let deadly = Budget { lost: 2, failures: 2, max_attempts: 10, ..fresh() };
     assert_eq!(end(settled(&deadly, Outcome::Lost)), (Next::DeadLetter, Some(EndReason::Poison)));
     let unlucky = Budget { lost: 0, failures: 2, ..fresh() };
-    assert_eq!(end(settled(&unlucky, Outcome::Lost)), (Next::DeadLetter, Some(EndReason::BudgetSpent)));
+    assert_eq!(end(settled(&unlucky, Outcome::Lost)), (Next::DeadLetter, Some(EndReason::AttemptsExhausted)));
 }
 
 #[test]
@@ -135,7 +138,7 @@ fn a_success_after_a_cancel_request_is_recorded_as_canceled() {
 #[test]
 fn reasons_are_stored_as_they_are_printed() {
     for reason in [
-        EndReason::BudgetSpent,
+        EndReason::AttemptsExhausted,
         EndReason::Poison,
         EndReason::SnoozeBudget,
         EndReason::DeadlinePassed,

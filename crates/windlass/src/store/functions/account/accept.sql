@@ -25,7 +25,7 @@ declare
   accepted record;
   made jsonb;
 begin
-  perform windlass.need_read_committed();
+  perform windlass.check_read_committed();
   perform windlass.tenant_for(of_tenant);
   select u.id, u.email into person from windlass.users u
    where u.id = (select s.user_id from windlass.sessions s where s.secret_hash = of_session) and u.is_active for update;
@@ -61,8 +61,8 @@ declare
   made jsonb;
 begin
   perform windlass.tenant_for(of_tenant);
-  perform windlass.need_values(jsonb_build_object('account', account));
-  perform windlass.refuse_texts(jsonb_build_object('account_name', account_name), 0, 500);
+  perform windlass.check_not_null(jsonb_build_object('account', account));
+  perform windlass.check_texts(jsonb_build_object('account_name', account_name), 0, 500);
   select i.id, i.email into invited from windlass.invitations i
    where i.tenant_id = of_tenant and i.secret_hash = hash and i.expires_at > clock_timestamp();
   if not found then

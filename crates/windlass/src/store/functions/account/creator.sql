@@ -14,7 +14,7 @@ declare
   creator_id text := substr(by_actor, strpos(by_actor, ':') + 1);
   found_creator jsonb;
 begin
-  perform windlass.need_read_committed();
+  perform windlass.check_read_committed();
   perform windlass.tenant_for(of_tenant);
   if not windlass.accepts_links(of_tenant) then
     return null;

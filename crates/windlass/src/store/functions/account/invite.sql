@@ -19,14 +19,14 @@ declare
   made uuid;
 begin
   if seconds not between 0 and 2592000 then
-    perform windlass.refuse_span('seconds', 0, 2592000);
+    perform windlass.raise_span('seconds', 0, 2592000);
   end if;
   perform windlass.tenant_for(of_tenant);
-  perform windlass.need_values(jsonb_build_object('hash', hash, 'seconds', seconds));
+  perform windlass.check_not_null(jsonb_build_object('hash', hash, 'seconds', seconds));
   if coalesce(address !~ '^[^@[:space:]]+@[^@[:space:]]+$' or length(address) > 320, true) then
     raise exception 'email must be an address of at most 320 characters' using errcode = 'WL007', column = 'email';
   end if;
-  perform windlass.refuse_role(fields ->> 'role');
+  perform windlass.check_role(fields ->> 'role');
   if not exists (select from windlass.tenants t where t.id = of_tenant and t.status <> 'deleting') then
     raise exception 'tenant % not found', of_tenant using errcode = 'WL003', detail = coalesce(of_tenant::text, '');
   end if;

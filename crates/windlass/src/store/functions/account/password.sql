@@ -7,7 +7,7 @@ set search_path = pg_catalog, windlass, pg_temp
 as $$
 #variable_conflict use_column
 begin
-  perform windlass.need_read_committed();
+  perform windlass.check_read_committed();
   update windlass.users u set password_hash = new_hash, updated_at = now()
    where u.id = of_user and u.is_active and u.password_hash = old_hash;
   if not found then
@@ -47,11 +47,11 @@ declare
   made jsonb;
 begin
   if seconds not between 0 and 2592000 then
-    perform windlass.refuse_span('seconds', 0, 2592000);
+    perform windlass.raise_span('seconds', 0, 2592000);
   end if;
-  perform windlass.need_read_committed();
+  perform windlass.check_read_committed();
   perform windlass.tenant_for(of_tenant);
-  perform windlass.need_values(jsonb_build_object('of_tenant', of_tenant, 'hash', hash, 'seconds', seconds));
+  perform windlass.check_not_null(jsonb_build_object('of_tenant', of_tenant, 'hash', hash, 'seconds', seconds));
   perform from windlass.users u where u.id = of_user for update;
   if not found or not windlass.may_reset(of_tenant, of_user) then
     return null;
@@ -89,7 +89,7 @@ as $$
 declare
   person uuid;
 begin
-  perform windlass.need_read_committed();
+  perform windlass.check_read_committed();
   select u.id into person from windlass.users u
    where u.id = (select r.user_id from windlass.password_resets r where r.secret_hash = hash) and u.is_active for update;
   delete from windlass.password_resets r

@@ -57,16 +57,16 @@ set search_path = pg_catalog, windlass, pg_temp
 as $$
 begin
   perform windlass.tenant_for(for_tenant);
-  perform windlass.refuse_trail(for_tenant);
+  perform windlass.check_trail(for_tenant);
   if num_nulls(act, target, outcome) > 0 then
-    perform windlass.need_values(jsonb_build_object('act', act, 'target', target, 'outcome', outcome));
+    perform windlass.check_not_null(jsonb_build_object('act', act, 'target', target, 'outcome', outcome));
   elsif outcome not in ('done', 'denied') then
     raise exception 'outcome must be done or denied' using errcode = 'WL007', column = 'outcome';
   elsif outcome = 'done' and windlass.records_itself(act) then
-    perform windlass.refuse_recorded(act);
+    perform windlass.raise_recorded(act);
   end if;
   if pg_column_size(before) > 1048576 or pg_column_size(after) > 1048576 then
-    perform windlass.refuse_large_entry();
+    perform windlass.raise_large_entry();
   end if;
   -- As in write_audit, without another call: every enqueue over HTTP does this.
   insert into windlass.audit (at, tenant_id, actor, role, from_address, request_id, action, target, outcome, before, after)
@@ -79,7 +79,7 @@ $$;
 
 -- Refuses (WL003) an entry for a tenant that does not exist: it would be in the trail of a later one with this id. Without a lock,
 -- because every enqueue over HTTP is recorded. The nil id is the installation.
-create or replace function windlass.refuse_trail(tenant uuid) returns void
+create or replace function windlass.check_trail(tenant uuid) returns void
 language plpgsql stable
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -96,7 +96,7 @@ language sql immutable
 return act is null or act not in ('job.enqueue', 'job.enqueue_many', 'event.emit');
 
 -- Refuses (WL007) the row of such an action.
-create or replace function windlass.refuse_recorded(act text) returns void
+create or replace function windlass.raise_recorded(act text) returns void
 language plpgsql
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -107,7 +107,7 @@ end
 $$;
 
 -- Refuses (WL007) an entry that is too large, for the same reason as cut_text.
-create or replace function windlass.refuse_large_entry() returns void
+create or replace function windlass.raise_large_entry() returns void
 language plpgsql
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -125,18 +125,18 @@ as $$
 begin
   if not (windlass.is_list(actors) and windlass.is_list(roles) and windlass.is_list(addresses)
       and windlass.is_list(request_ids) and windlass.is_list(targets) and windlass.is_list(afters)) then
-    perform windlass.refuse_array();
+    perform windlass.raise_array();
   end if;
   perform windlass.tenant_for(for_tenant);
-  perform windlass.refuse_trail(for_tenant);
+  perform windlass.check_trail(for_tenant);
   if windlass.records_itself(act) then
-    perform windlass.refuse_recorded(act);
+    perform windlass.raise_recorded(act);
   end if;
   if not windlass.is_full(targets, greatest(cardinality(actors), cardinality(roles), cardinality(addresses), cardinality(request_ids),
       cardinality(targets), cardinality(afters))) then
-    perform windlass.refuse_list('targets');
+    perform windlass.raise_list('targets');
   elsif exists (select from unnest(afters) a (after) where pg_column_size(a.after) > 1048576) then
-    perform windlass.refuse_large_entry();
+    perform windlass.raise_large_entry();
   end if;
   insert into windlass.audit (at, tenant_id, actor, role, from_address, request_id, action, target, outcome, after)
     select clock_timestamp(), for_tenant, windlass.actor_for(windlass.cut_text(e.actor)), windlass.role_for(windlass.cut_text(e.role)),

@@ -11,7 +11,7 @@
 -- A row that is too large to be hashed as one text, or that cannot be read, is chained in another form (see audit_link)
 -- and recorded in `problem`. It does not keep other rows from the chain.
 -- Index: audit_by_xid, audit_seals_by_xid, audit_heads_pkey. Lock: the gate `seal`, so one sealer runs at a time.
-create or replace function windlass.seal_audit(most integer) returns integer
+create or replace function windlass.seal_audit(most integer default 1000, out moved integer, out has_more boolean)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 set jit = off
@@ -26,12 +26,13 @@ declare
   reached bigint;
   link bytea;
   form smallint;
-  sealed integer := 0;
 begin
+  moved := 0;
+  has_more := false;
   -- Most rounds find nothing. They return here without a write or a lock.
   select m.cluster = this_cluster as is_here, m.xid into mark from windlass.audit_sealer m;
   if (mark.is_here and not exists (select from windlass.unsealed_audit(mark.xid, now_running, 1))) or not windlass.try_gate('seal') then
-    return 0;
+    return;
   end if;
   select m.cluster = this_cluster as is_here, m.xid into mark from windlass.audit_sealer m;
   for entry in
@@ -59,17 +60,17 @@ begin
     end;
     insert into windlass.audit_seals (tenant_id, position, audit_id, xid, hash, form)
       values (chain, reached, entry.id, entry.xid, link, form);
-    sealed := sealed + 1;
+    moved := moved + 1;
   end loop;
   if chain is not null then
     perform windlass.remember_head(chain, reached, link);
   end if;
-  if sealed < most then
+  has_more := moved >= most;
+  if not has_more then
     insert into windlass.audit_sealer as m (cluster, xid) values (this_cluster, pg_snapshot_xmin(now_running))
       on conflict (is_only) do update set cluster = excluded.cluster, xid = excluded.xid
       where (m.cluster, m.xid) is distinct from (excluded.cluster, excluded.xid);
   end if;
-  return sealed;
 end
 $$;
 

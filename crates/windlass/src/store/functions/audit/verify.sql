@@ -72,7 +72,7 @@ as $$
 #variable_conflict use_column
 begin
   if not (windlass.is_list(tenants) and windlass.is_list(positions) and windlass.is_list(hashes)) then
-    perform windlass.refuse_array();
+    perform windlass.raise_array();
   end if;
   perform windlass.tenants_for(tenants);
   return query

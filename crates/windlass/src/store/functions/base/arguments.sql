@@ -1,9 +1,9 @@
 -- Rules for the arguments of callers: without them, Postgres would refuse what a table cannot store, with the name of a column and
--- not of an argument. Lists and durations have rules of their own (see is_list, refuse_span).
+-- not of an argument. Lists and durations have rules of their own (see is_list, raise_span).
 -- The test every_function_names_the_argument_that_it_refuses calls each function with each of them.
 
 -- Refuses (WL007) an argument without a value. Functions that are called for every job compare first.
-create or replace function windlass.refuse_null(field text) returns void
+create or replace function windlass.raise_null(field text) returns void
 language plpgsql
 as $$
 begin
@@ -12,7 +12,7 @@ end
 $$;
 
 -- Refuses (WL007) the first of these arguments that is null, or a JSON null.
-create or replace function windlass.need_values(given jsonb) returns void
+create or replace function windlass.check_not_null(given jsonb) returns void
 language plpgsql immutable
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -21,13 +21,13 @@ declare
 begin
   select a.key into field from jsonb_each(given) a where a.value = 'null' limit 1;
   if found then
-    perform windlass.refuse_null(field);
+    perform windlass.raise_null(field);
   end if;
 end
 $$;
 
 -- Refuses (WL007) the first of these texts that is null, or has fewer or more bytes: lists show all of it, page by page.
-create or replace function windlass.refuse_texts(given jsonb, shortest integer, longest integer) returns void
+create or replace function windlass.check_texts(given jsonb, shortest integer, longest integer) returns void
 language plpgsql immutable
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -50,7 +50,7 @@ as $$
 $$;
 
 -- Refuses (WL007) a list that is not full.
-create or replace function windlass.refuse_list(field text) returns void
+create or replace function windlass.raise_list(field text) returns void
 language plpgsql
 as $$
 begin
@@ -59,7 +59,7 @@ end
 $$;
 
 -- Refuses (WL018) a value that must be unique and is in use. The constraint says of what, as in a refusal by Postgres.
-create or replace function windlass.refuse_used(field text, by_constraint text) returns void
+create or replace function windlass.raise_used(field text, by_constraint text) returns void
 language plpgsql
 as $$
 begin

@@ -9,7 +9,7 @@ return nullif(current_setting('windlass.tenant_id', true), '')::uuid;
 -- owner's work is done by another session: a function of an index under autovacuum, ANALYZE and REINDEX, the query of a materialized view
 -- under REFRESH. PostgreSQL changes the role for it, but `session_user` is that session's login, mostly a superuser. It forbids such
 -- code to end a subscription, which has no effect here. Everything that decides by the login, or writes it down, calls this first.
-create or replace function windlass.need_own_session() returns void
+create or replace function windlass.check_own_session() returns void
 language plpgsql
 as $$
 begin
@@ -36,7 +36,7 @@ language plpgsql stable
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 begin
-  perform windlass.need_own_session();
+  perform windlass.check_own_session();
   if exists (select from pg_roles r where r.rolname = session_user and r.rolsuper) then
     return windlass.caller() in ('windlass_server', 'windlass_admin');
   end if;
@@ -45,16 +45,18 @@ begin
 end
 $$;
 
--- Whether the caller is an operator or an admin. Not the login: a gateway's login may have the roles of all of its callers. From
--- PostgreSQL 16 on, who only administers a role is a member too, and is neither.
-create or replace function windlass.is_administrators() returns boolean
+-- Whether the caller may do what this role may. Not the login: a gateway's login may have the roles of all of its callers. From
+-- PostgreSQL 16 on, a member may have neither the privileges of a role nor the right to take it: whoever only administers it. This
+-- function and those that call it are plain expressions, because a subquery would not be inlined.
+create or replace function windlass.can_act_as(role name) returns boolean
 language sql stable
-return case when current_setting('server_version_num')::integer >= 160000 then
-       pg_has_role(windlass.caller()::name, 'windlass_admin', 'USAGE, SET')
-    or pg_has_role(windlass.caller()::name, 'windlass_operator', 'USAGE, SET')
-  else
-       pg_has_role(windlass.caller()::name, 'windlass_admin', 'MEMBER')
-    or pg_has_role(windlass.caller()::name, 'windlass_operator', 'MEMBER') end;
+return pg_has_role(windlass.caller()::name, role,
+  case when current_setting('server_version_num')::integer >= 160000 then 'USAGE, SET' else 'MEMBER' end);
+
+-- Whether the caller is an operator or an admin.
+create or replace function windlass.is_administrator() returns boolean
+language sql stable
+return windlass.can_act_as('windlass_admin') or windlass.can_act_as('windlass_operator');
 
 -- Returns the actor for the audit trail. The server names its caller. Every other caller is recorded by its login, followed by the name
 -- that it gives, if any. Commands with a database URL give local:USER@LOGIN, which is accepted from a login that can administer, if it is
@@ -65,7 +67,7 @@ return case
   when windlass.is_server() then coalesce(named, windlass.login_actor())
   when coalesce(btrim(named), '') = '' or named = windlass.login_actor() then windlass.login_actor()
   when starts_with(named, 'local:') and right(named, length(session_user::text) + 1) = '@' || session_user
-    and windlass.is_administrators() then named
+    and windlass.is_administrator() then named
   else windlass.login_actor() || ' as ' || named end;
 
 -- Returns the role for the audit trail. The server names the role of its caller. Every other caller is recorded by its database
@@ -77,30 +79,16 @@ return case
   else windlass.caller() end;
 
 -- Whether the caller is one of our own processes that route jobs themselves, and that is trusted to have validated them: workers,
--- keepers and the server. Applications, operators and the admin are people's logins, whose jobs are checked. Both
--- functions are plain expressions, because a subquery would not be inlined.
+-- keepers and the server. Applications, operators and the admin are people's logins, whose jobs are checked.
 create or replace function windlass.routes_jobs() returns boolean
 language sql stable
-return case when current_setting('server_version_num')::integer >= 160000 then
-       pg_has_role(windlass.caller()::name, 'windlass_worker', 'USAGE, SET')
-    or pg_has_role(windlass.caller()::name, 'windlass_keeper', 'USAGE, SET')
-    or pg_has_role(windlass.caller()::name, 'windlass_owner', 'USAGE, SET')
-  else
-       pg_has_role(windlass.caller()::name, 'windlass_worker', 'MEMBER')
-    or pg_has_role(windlass.caller()::name, 'windlass_keeper', 'MEMBER')
-    or pg_has_role(windlass.caller()::name, 'windlass_owner', 'MEMBER') end;
+return windlass.can_act_as('windlass_worker') or windlass.can_act_as('windlass_keeper') or windlass.can_act_as('windlass_owner');
 
 -- Whether the caller may name any tenant if there is no current one: workers, keepers, the server, the admin and
--- operators may; an application may not. From PostgreSQL 16 on, a member may have neither the privileges of a role nor the
--- right to take it: whoever only administers it.
+-- operators may; an application may not.
 create or replace function windlass.serves_all_tenants() returns boolean
 language sql stable
-return windlass.routes_jobs() or case when current_setting('server_version_num')::integer >= 160000 then
-       pg_has_role(windlass.caller()::name, 'windlass_admin', 'USAGE, SET')
-    or pg_has_role(windlass.caller()::name, 'windlass_operator', 'USAGE, SET')
-  else
-       pg_has_role(windlass.caller()::name, 'windlass_admin', 'MEMBER')
-    or pg_has_role(windlass.caller()::name, 'windlass_operator', 'MEMBER') end;
+return windlass.routes_jobs() or windlass.can_act_as('windlass_admin') or windlass.can_act_as('windlass_operator');
 
 -- The only rule about tenants; every function that takes a tenant calls it. Returns the tenant of the call: the named
 -- one, else the current one, else the default tenant. With a current tenant, no other tenant can be named. Without one,
@@ -120,7 +108,7 @@ begin
     end if;
     raise exception 'the installation is not a tenant: unset windlass.tenant_id' using errcode = 'WL003', detail = wanted::pg_catalog.text;
   elsif current is null and windlass.serves_all_tenants() then
-    perform windlass.need_own_session();
+    perform windlass.check_own_session();
     return wanted;
   elsif current is not null then
     raise exception 'the current tenant of this transaction is another one' using errcode = 'WL003', detail = wanted::pg_catalog.text;
@@ -142,13 +130,13 @@ begin
   if windlass.current_tenant() is not null or not windlass.serves_all_tenants() then
     perform windlass.tenant_for(n.id) from (select distinct u.id from unnest(named) u (id)) n;
   else
-    perform windlass.need_own_session();
+    perform windlass.check_own_session();
   end if;
 end
 $$;
 
 -- Refuses (WL003) while there is a current tenant: what belongs to all tenants is not changed on behalf of one of them.
-create or replace function windlass.need_no_tenant(what text) returns void
+create or replace function windlass.check_no_tenant(what text) returns void
 language plpgsql stable
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -161,7 +149,7 @@ end
 $$;
 
 -- Refuses (WL003) a tenant that does not exist. It is not deleted before the transaction ends.
-create or replace function windlass.need_tenant(tenant uuid) returns void
+create or replace function windlass.check_tenant_exists(tenant uuid) returns void
 language plpgsql
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -177,7 +165,7 @@ $$;
 -- Every function that enqueues calls it last, after a write, so that purge_tenant sees its transaction. A transaction
 -- with a fixed snapshot may have taken it before the tenant was closed, and would still read that it is open. So it
 -- locks the row, which fails if the row has changed since.
-create or replace function windlass.refuse_tenant(tenants uuid[]) returns void
+create or replace function windlass.check_tenants_active(tenants uuid[]) returns void
 language plpgsql
 set search_path = pg_catalog, windlass, pg_temp
 as $$

@@ -2,7 +2,7 @@
 -- 0016).
 --
 -- A row lock does not give a transaction a newer snapshot, so a function that locks and then reads must run at read
--- committed (see need_read_committed). For callers of any isolation level, take_turn writes the row: with an older
+-- committed (see check_read_committed). For callers of any isolation level, take_turn writes the row: with an older
 -- snapshot that fails (40001).
 -- Index: gate's primary key. A lock leaves no dead row, so every claim can lock a gate.
 
@@ -83,7 +83,7 @@ create or replace function windlass.try_gate(for_purpose text) returns boolean
 language plpgsql
 as $$
 begin
-  perform windlass.need_read_committed();
+  perform windlass.check_read_committed();
   perform from windlass.gate g where g.of_id = '00000000-0000-0000-0000-000000000000' and g.purpose = for_purpose for update skip locked;
   return found;
 end
@@ -91,7 +91,7 @@ $$;
 
 -- Raises WL016, for functions that wait only briefly (lock_timeout) for a row that an open transaction of an application
 -- can lock for any time. The hint says what to do.
-create or replace function windlass.refuse_locked(what text) returns void
+create or replace function windlass.raise_locked(what text) returns void
 language plpgsql
 as $$
 begin

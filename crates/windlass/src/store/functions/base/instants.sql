@@ -3,7 +3,7 @@
 -- them never fail.
 
 -- Refuses (WL007) an instant that not every client can represent. Accepts null.
-create or replace function windlass.refuse_instant(field text, at timestamptz) returns void
+create or replace function windlass.check_instant(field text, at timestamptz) returns void
 language plpgsql immutable
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -15,9 +15,9 @@ end
 $$;
 
 -- Refuses (WL007) a lease or another duration of a caller. A function that takes one compares it with its limits first: what
--- a caller leaves behind must end soon after the caller. Not a function that compares and refuses, see refuse_array.
+-- a caller leaves behind must end soon after the caller. Not a function that compares and refuses, see raise_array.
 -- The test a_duration_without_end_is_refused_by_every_function calls each function with each of them.
-create or replace function windlass.refuse_span(field text, lowest bigint, highest bigint) returns void
+create or replace function windlass.raise_span(field text, lowest bigint, highest bigint) returns void
 language plpgsql
 as $$
 begin

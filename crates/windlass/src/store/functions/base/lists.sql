@@ -21,7 +21,7 @@ $$;
 
 -- Not a function that checks and refuses: a call costs several times as much as the expression. Functions that people call
 -- name the array.
-create or replace function windlass.refuse_array(field text default '') returns void
+create or replace function windlass.raise_array(field text default '') returns void
 language plpgsql
 as $$
 begin

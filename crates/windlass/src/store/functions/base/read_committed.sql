@@ -2,7 +2,7 @@
 -- committed before needs a new snapshot for each statement: with an old one, a running limit is exceeded, a legal hold
 -- is missed, or a partition with a newly committed job is dropped. Enqueue, emit, cancel, retry and settle do not need
 -- it and work in any transaction. docs/operating.md lists the functions that call this.
-create or replace function windlass.need_read_committed() returns void
+create or replace function windlass.check_read_committed() returns void
 language plpgsql stable
 as $$
 begin

@@ -8,7 +8,7 @@ as $$
      and not exists (select from jsonb_each(definition) n where to_jsonb(d) -> n.key is distinct from n.value)
 $$;
 
--- Creates or updates a definition, which its callers have checked (see refuse_definition). Absent fields keep their value or get the
+-- Creates or updates a definition, which its callers have checked (see check_definition). Absent fields keep their value or get the
 -- default. An unchanged definition is not written, so workers that start at once do not wait for each other's row lock.
 -- Only functions of the owner call it: define, create_definition and change_definition, each of which writes a row of the
 -- audit trail.
@@ -68,8 +68,8 @@ declare
   after jsonb;
   its_id uuid;
 begin
-  perform windlass.need_no_tenant('a definition');
-  perform windlass.refuse_definition(definition);
+  perform windlass.check_no_tenant('a definition');
+  perform windlass.check_definition(definition);
   its_id := windlass.unchanged_definition(definition);
   if its_id is not null then
     return its_id;
@@ -87,6 +87,6 @@ begin
   end if;
   return its_id;
 exception when lock_not_available then
-  perform windlass.refuse_locked('the definition');
+  perform windlass.raise_locked('the definition');
 end
 $$;

@@ -19,7 +19,7 @@ set search_path = pg_catalog, windlass, pg_temp
 as $$
   select case jsonb_typeof(value)
     when 'object' then value - 'window_seconds' = '{}'
-      and jsonb_path_exists(value, '$.window_seconds ? (@.type() == "number" && @ > 0 && @ <= 316224000)')
+      and jsonb_path_exists(value, '$.window_seconds ? (@.type() == "number" && @ > 0 && @ <= 315360000)')
     else value in ('"active"', '"forever"') end
 $$;
 
@@ -45,14 +45,20 @@ begin
 end
 $$;
 
+-- The policies of a job whose definition does not exist, and a backoff's fields that are not set. The columns of job_definitions have
+-- the same defaults, and so have Policies and Backoff in Rust; the test the_default_policies_are_the_same_everywhere compares them.
+create or replace function windlass.default_policies() returns jsonb
+language sql immutable parallel safe
+return jsonb '{"timeout_seconds": 3600, "max_lost": 3, "max_snoozes": 1000, "on_timeout": "retry", "on_lost": "retry",
+  "backoff": {"kind": "exponential", "base_seconds": 30, "factor": 2, "cap_seconds": 600, "jitter": 0.2}}';
+
 create or replace function windlass.backoff_problem(value jsonb) returns text
 language plpgsql immutable
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 declare
   member record;
-  base numeric := 30;
-  cap numeric := 600;
+  complete jsonb;
 begin
   if jsonb_typeof(value) <> 'object' then
     return 'must be an object such as {"kind": "exponential", "base_seconds": 30}';
@@ -75,10 +81,10 @@ begin
     elsif member.key = 'jitter' and member.value::numeric not between 0 and 1 then
       return 'jitter must be a fraction between 0 and 1';
     end if;
-    base := case when member.key = 'base_seconds' then member.value::numeric else base end;
-    cap := case when member.key = 'cap_seconds' then member.value::numeric else cap end;
   end loop;
-  return case when cap < base then 'cap_seconds must be at least base_seconds' end;
+  complete := (windlass.default_policies() -> 'backoff') || value;
+  return case when (complete -> 'cap_seconds')::numeric < (complete -> 'base_seconds')::numeric
+    then 'cap_seconds must be at least base_seconds' end;
 end
 $$;
 

@@ -16,11 +16,11 @@ as $$
 declare
   made uuid;
 begin
-  perform windlass.need_no_tenant('a definition');
-  perform windlass.refuse_definition(definition); -- before the key is used
+  perform windlass.check_no_tenant('a definition');
+  perform windlass.check_definition(definition); -- before the key is used
   insert into windlass.job_definitions (key) values (definition ->> 'key') on conflict (key) do nothing;
   if not found then
-    perform windlass.refuse_used('key', 'job_definitions_key_unique');
+    perform windlass.raise_used('key', 'job_definitions_key_unique');
   end if;
   made := windlass.write_definition(definition); -- a separate statement, so that the next one sees its effect
   perform windlass.record_act(null, 'definition.create', made::text, null, windlass.shown_definition(made));
@@ -39,7 +39,7 @@ declare
   its_key text;
   was jsonb;
 begin
-  perform windlass.need_no_tenant('a definition');
+  perform windlass.check_no_tenant('a definition');
   if jsonb_typeof(fields) is distinct from 'object' then
     raise exception 'fields must be a JSON object' using errcode = 'WL007', column = 'fields';
   end if;
@@ -51,7 +51,7 @@ begin
   end if;
   was := windlass.shown_definition(of_id); -- of the locked row
   fields := fields || jsonb_build_object('key', its_key);
-  perform windlass.refuse_definition(fields);
+  perform windlass.check_definition(fields);
   perform windlass.write_definition(fields);
   if windlass.shown_definition(of_id) <> was then
     perform windlass.record_act(null, 'definition.change', of_id::text, was, windlass.shown_definition(of_id));

@@ -27,7 +27,7 @@ begin
       and windlass.is_list(triggers) and windlass.is_list(generations) and windlass.is_list(reasons) and windlass.is_list(jobs)
       and windlass.is_list(keys) and windlass.is_list(payloads) and windlass.is_list(dedupe_keys) and windlass.is_list(windows)
       and windlass.is_list(afters) and windlass.is_list(untils)) then
-    perform windlass.refuse_array();
+    perform windlass.raise_array();
   end if;
   perform windlass.tenants_for(tenants);
   perform windlass.stay_durable();
@@ -129,7 +129,7 @@ as $$
 #variable_conflict use_column
 begin
   if window_seconds not between 0 and 31622400 then
-    perform windlass.refuse_span('window_seconds', 0, 31622400);
+    perform windlass.raise_span('window_seconds', 0, 31622400);
   end if;
   perform windlass.tenant_for(tenant);
   perform windlass.stay_durable();

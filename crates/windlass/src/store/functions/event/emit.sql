@@ -18,9 +18,9 @@ begin
     raise exception 'name must be words of letters, digits, _ and -, separated by dots, with at most 200 characters'
       using errcode = 'WL007', column = 'name';
   elsif emit.payload is null then
-    raise exception 'payload must not be null' using errcode = 'WL007', column = 'payload';
+    perform windlass.raise_null('payload');
   end if;
-  perform windlass.refuse_json('payload', emit.payload);
+  perform windlass.check_json('payload', emit.payload);
   select f.name into too_long from (values ('dedupe_id', emit.dedupe_id), ('correlation_id', emit.correlation_id), ('trace', emit.trace))
     f (name, value) where octet_length(f.value) not between 1 and 500 limit 1;
   if found then
@@ -42,8 +42,8 @@ begin
     end if; -- pruned between the two statements: try again
   end loop;
   insert into windlass.event_pending (tenant_id, event_id, bytes) values (tenant, emit.id, octet_length(emit.payload::text));
-  perform windlass.refuse_tenant(array[tenant]); -- after the writes, so that purge_tenant sees this transaction
-  if exists (select from windlass.leader l where l.duty = 'dispatch' and l.rings_until > clock_timestamp()) then
+  perform windlass.check_tenants_active(array[tenant]); -- after the writes, so that purge_tenant sees this transaction
+  if exists (select from windlass.leader l where l.duty = 'dispatch' and l.notifies_until > clock_timestamp()) then
     perform pg_notify('windlass', 'events');
   end if;
 end

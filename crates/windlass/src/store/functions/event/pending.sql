@@ -1,10 +1,10 @@
 -- Pending events, without a lock: dispatch_events guards their dispatch. Tenants take turns: up to most_tenants of
 -- them, starting after after_tenant, each with an equal share of `most` events and most_bytes of payload, and at least
 -- one event. Oldest first within a tenant; all returned events of a tenant have processed the same triggers. late_ms:
--- as in due_triggers. If there is no event, the dispatcher requests notifications for ring_ms.
+-- as in due_triggers. If there is no event, the dispatcher requests notifications for notify_ms.
 -- Index: event_pending_of_tenant, one probe per tenant.
 create or replace function windlass.pending_events(
-  late_ms integer, most integer, ring_ms integer, most_bytes bigint, most_tenants integer, after_tenant uuid)
+  late_ms integer, most integer, notify_ms integer, most_bytes bigint, most_tenants integer, after_tenant uuid)
 returns table (tenant_id uuid, id uuid, name text, payload jsonb, emitted_at timestamptz, after_trigger uuid, has_more boolean)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -20,9 +20,9 @@ declare
   turns integer;
 begin
   if late_ms not between 0 and 3600000 then
-    perform windlass.refuse_span('late_ms', 0, 3600000);
-  elsif ring_ms not between 0 and 600000 then
-    perform windlass.refuse_span('ring_ms', 0, 600000);
+    perform windlass.raise_span('late_ms', 0, 3600000);
+  elsif notify_ms not between 0 and 600000 then
+    perform windlass.raise_span('notify_ms', 0, 600000);
   end if;
   update windlass.event_pending p set retry_at = null
     from (select h.tenant_id, h.event_id from windlass.event_pending h where h.retry_at <= clock_timestamp()
@@ -70,7 +70,7 @@ begin
      where p.tenant_id = w.tenant and p.event_id = o.event_id
        and not exists (select from windlass.event e where e.tenant_id = p.tenant_id and e.id = p.event_id);
     -- Skipped if another dispatcher has locked the row: it writes the same value.
-    update windlass.leader l set rings_until = clock_timestamp() + make_interval(secs => ring_ms / 1000.0)
+    update windlass.leader l set notifies_until = clock_timestamp() + make_interval(secs => notify_ms / 1000.0)
      where l.duty = (select s.duty from windlass.leader s where s.duty = 'dispatch' for update skip locked);
   end if;
 end
@@ -91,7 +91,7 @@ declare
   item record;
 begin
   if not (windlass.is_list(tenants) and windlass.is_list(afters)) then
-    perform windlass.refuse_array();
+    perform windlass.raise_array();
   end if;
   perform windlass.tenants_for(tenants);
   for i in 1 .. cardinality(tenants) loop
@@ -126,7 +126,7 @@ create or replace function windlass.hold_event_back(tenant uuid, event uuid, pro
 language sql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
-  select windlass.refuse_span('for_seconds', 0, 86400) where for_seconds not between 0 and 86400;
+  select windlass.raise_span('for_seconds', 0, 86400) where for_seconds not between 0 and 86400;
   select windlass.tenant_for(tenant);
   update windlass.event_pending p
      set problem = left(hold_event_back.problem, 500), retry_at = clock_timestamp() + make_interval(secs => for_seconds)

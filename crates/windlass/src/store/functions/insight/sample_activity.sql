@@ -1,6 +1,6 @@
 -- Sums the jobs that ended since the last round, per slot, tenant and queue, and records the depth of each queue. One
 -- sampler at a time. Returns the number of rows written.
---
+-- The default of slot_seconds is the finest step of a chart.
 -- Index: history_by_time, so it reads only what ended since the last round.
 -- Trap: the counters have no condition and are read whole. With enable_seqscan off such a plan costs so much that the planner sees no
 -- difference between its joins, and compared every counter with every lane: a minute for 10,000 tenants (windlass-bench cliffs). So the
@@ -9,7 +9,7 @@
 -- slow commit is still counted; an even slower one is missing from the chart only.
 -- A queue whose counters are out of range is skipped and recorded in `problem`: the sum of all tenants must fit its
 -- column.
-create or replace function windlass.sample_activity(slot_seconds integer) returns integer
+create or replace function windlass.sample_activity(slot_seconds integer default 15) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 set enable_seqscan = off
@@ -25,7 +25,7 @@ declare
   written integer;
 begin
   if coalesce(slot_seconds not between 1 and 3600, true) then
-    perform windlass.refuse_span('slot_seconds', 1, 3600);
+    perform windlass.raise_span('slot_seconds', 1, 3600);
   end if;
   upto := date_bin(slot, clock_timestamp() - interval '2 seconds', epoch);
   if exists (select from windlass.keeper_mark m where m.duty = 'activity' and m.reached >= upto) or not windlass.try_gate('sample') then

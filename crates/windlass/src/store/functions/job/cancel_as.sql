@@ -55,10 +55,10 @@ declare
   met integer := 0;
 begin
   if not windlass.is_list(jobs) then
-    perform windlass.refuse_array('jobs');
+    perform windlass.raise_array('jobs');
   end if;
   perform windlass.tenant_for(tenant);
-  perform windlass.refuse_many(jobs, filter);
+  perform windlass.check_many(jobs, filter);
   perform windlass.lock_jobs(tenant, jobs, 100 * cardinality(jobs));
   for id in select distinct u.id from unnest(jobs) u (id) order by u.id loop
     result := windlass.cancel_unaudited(tenant, id);
@@ -101,7 +101,7 @@ end
 $$;
 
 -- Limits the size of one call on many jobs and of its row of the audit trail.
-create or replace function windlass.refuse_many(jobs uuid[], filter jsonb) returns void
+create or replace function windlass.check_many(jobs uuid[], filter jsonb) returns void
 language plpgsql
 as $$
 begin

@@ -14,7 +14,7 @@
 -- the first jobs may be taken; seq is then returned minus 64, so that the cursor stays before it. Rows are read before
 -- anything is locked: a claim that finds nothing, as most do on an idle queue, writes nothing; one that finds a single
 -- job uses claim_lone.
--- Lock order: the worker's row, then the locks of hold_to_running, then rows of the line, skipping locked ones. The
+-- Lock order: the worker's row, then the locks of limit_to_running, then rows of the line, skipping locked ones. The
 -- worker's row is locked so that it cannot be closed during the claim: no keeper searches for the jobs of a closed
 -- worker again. A key-share lock, so that heartbeats do not wait. A worker whose lease has expired gets nothing, nor
 -- does an abandoned claim (see unclaim).
@@ -49,11 +49,11 @@ declare
   more record;
 begin
   if not (windlass.is_list(lanes) and windlass.is_list(after_seqs) and windlass.is_list(counts)) then
-    perform windlass.refuse_array();
+    perform windlass.raise_array();
   end if;
-  perform windlass.need_read_committed(); -- hold_to_running must count with a snapshot newer than its lock
+  perform windlass.check_read_committed(); -- limit_to_running must count with a snapshot newer than its lock
   if with_token is null then
-    perform windlass.refuse_null('with_token');
+    perform windlass.raise_null('with_token');
   end if;
   select array_agg(f.place) into places
     from (select f.place from unnest(lanes, after_seqs) w (lane, after_seq)
@@ -78,7 +78,7 @@ begin
   end if;
   is_limited := windlass.has_running_limits();
   if is_limited then
-    counts := windlass.hold_to_running(lanes, after_seqs, counts);
+    counts := windlass.limit_to_running(lanes, after_seqs, counts);
   end if;
   if cardinality(places) = 1 and cardinality(places[1].ids) = 1 then
     if counts[array_position(lanes, places[1].lane)] > 0 then

@@ -30,7 +30,7 @@ end
 $$;
 
 -- Refuses (WL017) the id of a job that exists.
-create or replace function windlass.refuse_taken_id(job uuid) returns void
+create or replace function windlass.raise_taken_id(job uuid) returns void
 language plpgsql
 as $$
 begin

@@ -42,9 +42,9 @@ declare
   is_taken boolean := false;
 begin
   if not (windlass.is_list(enqueue.depends_on) and windlass.is_list(enqueue.tags)) then
-    perform windlass.refuse_array(case when windlass.is_list(enqueue.tags) then 'depends_on' else 'tags' end);
+    perform windlass.raise_array(case when windlass.is_list(enqueue.tags) then 'depends_on' else 'tags' end);
   end if;
-  perform windlass.refuse_options(enqueue.payload, enqueue.source, enqueue.max_attempts, enqueue.if_unmet,
+  perform windlass.check_options(enqueue.payload, enqueue.source, enqueue.max_attempts, enqueue.if_unmet,
     enqueue.uniqueness, enqueue.tags,
     array[enqueue.dedupe_key, enqueue.idempotency_key, enqueue.ordering_key, enqueue.subject_type, enqueue.subject_id,
           enqueue.correlation_id, enqueue.source_ref, enqueue.trace]);
@@ -52,10 +52,10 @@ begin
     raise exception 'depends_on has % jobs; at most 100 are allowed', cardinality(enqueue.depends_on)
       using errcode = 'WL007', column = 'depends_on';
   end if;
-  perform windlass.refuse_instant('scheduled_for', enqueue.scheduled_for);
-  perform windlass.refuse_instant('deadline', enqueue.deadline);
+  perform windlass.check_instant('scheduled_for', enqueue.scheduled_for);
+  perform windlass.check_instant('deadline', enqueue.deadline);
   if enqueue.job_id is not null then
-    perform windlass.refuse_ids(array[enqueue.job_id]);
+    perform windlass.check_ids(array[enqueue.job_id]);
     is_taken := windlass.has_job(tenant, enqueue.job_id);
   end if;
   if enqueue.delay not between interval '-3650 days' and interval '3650 days' then
@@ -90,11 +90,11 @@ begin
   if is_duplicate then
     return;
   elsif is_taken then
-    perform windlass.refuse_taken_id(enqueue.job_id);
+    perform windlass.raise_taken_id(enqueue.job_id);
   end if;
   -- Jobs that other jobs enqueue count too; otherwise a parent would bypass the quota. A parent that completes no
   -- longer counts at this point, so a chain of one job after another always fits.
-  perform windlass.hold_to_quota(tenant, 1);
+  perform windlass.limit_to_quota(tenant, 1);
 
   insert into windlass.job (tenant_id, id, created_at, lane, source, max_attempts, line_seq, payload, scheduled_for, deadline,
       start_by, created_by, parent_id, source_ref, dedupe_key, ordering_key, correlation_id, subject_type, subject_id, trace, tags)
@@ -104,16 +104,16 @@ begin
       enqueue.correlation_id, enqueue.subject_type, enqueue.subject_id, enqueue.trace, enqueue.tags)
     on conflict do nothing;
   if not found then
-    perform windlass.refuse_taken_id(id); -- enqueued meanwhile
+    perform windlass.raise_taken_id(id); -- enqueued meanwhile
   end if;
   if enqueue.job_id is not null and exists (select from windlass.dependency d where d.tenant_id = tenant
     and d.needs_job_id = enqueue.job_id) then
     -- The id of a deleted job: jobs that wait for it would wait for this one, which may wait for them.
     raise exception 'job_id is the id of a deleted job that other jobs wait for' using errcode = 'WL007', column = 'job_id';
   end if;
-  perform windlass.refuse_tenant(array[tenant]);
+  perform windlass.check_tenants_active(array[tenant]);
   if status = 'queued' then
-    perform windlass.ring(route.lane);
+    perform windlass.notify_lane(route.lane);
   elsif status = 'blocked' then
     -- The jobs that it waits for may have ended before the dependency was written.
     perform windlass.unblock(tenant, array(select d.needs_job_id from windlass.dependency d

@@ -13,7 +13,7 @@ declare
   seqs bigint[];
   places bigint[];
 begin
-  perform windlass.refuse_routed(array[tenant], jobs, array[in_lane], array[enqueue_alike.max_attempts], null, payloads, null);
+  perform windlass.check_routed(array[tenant], jobs, array[in_lane], array[enqueue_alike.max_attempts], null, payloads, null);
   seqs := array(select nextval('windlass.line_seq') from generate_series(1, (n + 63) / 64));
   places := array(select seqs[(g + 63) / 64] from generate_series(1, n) g);
   perform windlass.stay_durable();
@@ -25,8 +25,8 @@ begin
   if n > 0 then
     perform windlass.set_start_deadlines(array_fill(tenant, array[n]), jobs, array_fill(in_lane, array[n]));
   end if;
-  perform windlass.refuse_tenant(array[tenant]);
-  perform windlass.hold_to_quota(tenant, n);
-  perform windlass.ring(in_lane);
+  perform windlass.check_tenants_active(array[tenant]);
+  perform windlass.limit_to_quota(tenant, n);
+  perform windlass.notify_lane(in_lane);
 end
 $$;

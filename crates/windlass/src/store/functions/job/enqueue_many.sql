@@ -17,7 +17,7 @@ declare
   keys record;
 begin
   if not (windlass.is_list(enqueue_many.payloads) and windlass.is_list(enqueue_many.each)) then
-    perform windlass.refuse_array(case when windlass.is_list(enqueue_many.each) then 'payloads' else 'each' end);
+    perform windlass.raise_array(case when windlass.is_list(enqueue_many.each) then 'payloads' else 'each' end);
   end if;
   if array_position(payloads, null) is not null then
     raise exception 'payloads must not contain null' using errcode = 'WL007', column = 'payloads';
@@ -38,8 +38,8 @@ begin
   if found then
     raise exception 'options has an unknown field %', quote_literal(unknown) using errcode = 'WL007', column = 'options';
   end if;
-  perform windlass.refuse_fields('options', options);
-  perform windlass.refuse_fields(format('each[%s]', e.ord), e.fields) from unnest(each) with ordinality e (fields, ord)
+  perform windlass.check_fields('options', options);
+  perform windlass.check_fields(format('each[%s]', e.ord), e.fields) from unnest(each) with ordinality e (fields, ord)
     where e.fields is not null;
   locks := cardinality(payloads) > 1 and fields && array['idempotency_key', 'dedupe_key', 'ordering_key', 'depends_on'];
   if locks or cardinality(payloads) > 1 and fields && array['queue', 'priority'] then

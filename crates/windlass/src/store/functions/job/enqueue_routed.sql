@@ -1,7 +1,7 @@
 -- The fast path: the caller (our Rust code) has validated the payload and found the lane, and the job has no guard.
 -- `extra` contains the rare columns; it is null for most jobs. created_at is the statement's timestamp, as in
 -- enqueue_routed_many, so enqueue_as can return it without a lookup. Our processes are trusted to have routed the job;
--- the lane of an application is checked (see refuse_routed).
+-- the lane of an application is checked (see check_routed).
 -- Trap: no SET clause and no unqualified name or operator, so the caller's search_path has no effect. Setting and
 -- resetting search_path took about 20 of 145 us in one run on PostgreSQL 15, on a busy machine. Whether one statement
 -- with three parts is slower than three plain inserts was not measured conclusively.
@@ -20,9 +20,9 @@ begin
   end if;
   is_application := not windlass.routes_jobs();
   if is_application then
-    perform windlass.refuse_routed(array[$1], array[$2], array[$3], array[$4], null, array[$5], null);
+    perform windlass.check_routed(array[$1], array[$2], array[$3], array[$4], null, array[$5], null);
   else
-    perform windlass.need_own_session();
+    perform windlass.check_own_session();
   end if;
   if not is_application and pg_catalog.length(pg_catalog.current_setting('windlass.tenant_id', true)) operator(pg_catalog.>) 0
       and pg_catalog.current_setting('windlass.tenant_id', true)::pg_catalog.uuid operator(pg_catalog.<>) $1 then
@@ -32,10 +32,10 @@ begin
     perform pg_catalog.set_config('synchronous_commit', 'on', true); -- like stay_durable, without the call
   end if;
   if pg_catalog.num_nulls($1, $2, $3, $4, $5) operator(pg_catalog.>) 0 then
-    perform windlass.need_values(pg_catalog.jsonb_build_object('tenant', $1, 'job', $2, 'lane', $3, 'max_attempts', $4, 'payload', $5));
+    perform windlass.check_not_null(pg_catalog.jsonb_build_object('tenant', $1, 'job', $2, 'lane', $3, 'max_attempts', $4, 'payload', $5));
   elsif $2 operator(pg_catalog.=) '00000000-0000-0000-0000-000000000000'
      or $2 operator(pg_catalog.=) 'ffffffff-ffff-ffff-ffff-ffffffffffff' then
-    perform windlass.refuse_ids(array[$2]); -- refuses
+    perform windlass.check_ids(array[$2]); -- refuses
   end if;
   place := pg_catalog.nextval('windlass.line_seq');
   insert into windlass.job (tenant_id, id, created_at, lane, source, max_attempts, line_seq, payload)
@@ -49,13 +49,13 @@ begin
   -- quota now. Reading the tenant would cost every enqueue two more relations, so it is read only while some tenant is
   -- watched. The flags are read by a function, because reading them as relations costs 1 us each.
   if pg_catalog.pg_sequence_last_value('windlass.tenants_watched'::pg_catalog.regclass) operator(pg_catalog.>) 0 then
-    perform windlass.refuse_watched($1);
+    perform windlass.check_watched($1);
   end if;
   if pg_catalog.pg_sequence_last_value('windlass.workers_wait'::pg_catalog.regclass) operator(pg_catalog.>) 0 then
     perform pg_catalog.pg_notify('windlass', pg_catalog.int4out($3)::pg_catalog.text);
   end if;
   if pg_catalog.current_setting('transaction_isolation') operator(pg_catalog.<>) 'read committed' then
-    perform windlass.refuse_tenant(array[$1]); -- its snapshot may be older than the change behind the flag
+    perform windlass.check_tenants_active(array[$1]); -- its snapshot may be older than the change behind the flag
   end if;
 end
 $$;

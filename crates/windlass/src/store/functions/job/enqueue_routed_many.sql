@@ -11,7 +11,7 @@ as $$
 declare
   seqs bigint[];
 begin
-  perform windlass.refuse_routed(tenants, jobs, lanes, enqueue_routed_many.max_attempts, coalesce(parts, '{}'), payloads, extras);
+  perform windlass.check_routed(tenants, jobs, lanes, enqueue_routed_many.max_attempts, coalesce(parts, '{}'), payloads, extras);
   seqs := array(select nextval('windlass.line_seq') from generate_series(1, (select max(p) from unnest(parts) p)));
   perform windlass.stay_durable();
   insert into windlass.job (tenant_id, id, created_at, lane, source, max_attempts, line_seq, payload, created_by, parent_id,
@@ -29,8 +29,8 @@ begin
   insert into windlass.tally (tenant_id, lane, queued)
     select n.tenant, n.lane, count(*) from unnest(tenants, lanes) n (tenant, lane) group by n.tenant, n.lane;
   perform windlass.set_start_deadlines(tenants, jobs, lanes);
-  perform windlass.refuse_tenant(array(select distinct t from unnest(tenants) t));
-  perform windlass.hold_to_quota(n.t, n.jobs) -- takes locks, so in one order
+  perform windlass.check_tenants_active(array(select distinct t from unnest(tenants) t));
+  perform windlass.limit_to_quota(n.t, n.jobs) -- takes locks, so in one order
     from (select t, count(*) as jobs from unnest(tenants) t group by t order by t) n;
   if pg_sequence_last_value('windlass.workers_wait'::regclass) > 0 then
     perform pg_notify('windlass', n.lane::text) from (select distinct unnest(lanes) as lane limit 64) n;

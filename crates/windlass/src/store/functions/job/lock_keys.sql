@@ -29,7 +29,7 @@ declare
 begin
   if not (windlass.is_list(idempotency_keys) and windlass.is_list(dedupe_keys)
       and windlass.is_list(ordering_keys) and windlass.is_list(needs)) then
-    perform windlass.refuse_array();
+    perform windlass.raise_array();
   end if;
   idempotency_keys := nullif(windlass.keys_in_order(idempotency_keys), '{}');
   dedupe_keys := nullif(windlass.keys_in_order(dedupe_keys), '{}');
@@ -95,7 +95,7 @@ declare
 begin
   if not (windlass.is_list(idempotency_keys) and windlass.is_list(dedupe_keys)
       and windlass.is_list(ordering_keys)) then
-    perform windlass.refuse_array();
+    perform windlass.raise_array();
   end if;
   perform windlass.release_keys(own, idempotency_keys, dedupe_keys, ordering_keys);
   delete from windlass.key_lock k

@@ -18,7 +18,7 @@ create or replace function windlass.report_progress(
 language sql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
-  select windlass.refuse_array() where not (windlass.is_list(tenants) and windlass.is_list(jobs) and windlass.is_list(attempts)
+  select windlass.raise_array() where not (windlass.is_list(tenants) and windlass.is_list(jobs) and windlass.is_list(attempts)
     and windlass.is_list(tokens) and windlass.is_list(percents) and windlass.is_list(messages));
   select windlass.tenants_for(tenants);
   with held as materialized (

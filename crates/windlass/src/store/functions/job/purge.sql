@@ -20,9 +20,9 @@ declare
   held uuid[];
 begin
   if not windlass.is_list(jobs) then
-    perform windlass.refuse_array('jobs');
+    perform windlass.raise_array('jobs');
   end if;
-  perform windlass.need_read_committed();
+  perform windlass.check_read_committed();
   perform windlass.tenant_for(tenant);
   if not exists (select from windlass.tenants t where t.id = tenant) then
     return 0; -- the gate would stay
@@ -144,7 +144,7 @@ declare
   purged integer;
   found uuid[];
 begin
-  perform windlass.refuse_many(jobs, filter);
+  perform windlass.check_many(jobs, filter);
   found := array(select b.id from windlass.job b where b.tenant_id = tenant and b.id = any (jobs) order by b.id);
   purged := windlass.purge_unaudited(tenant, jobs, keep_promises);
   if purged > 0 then

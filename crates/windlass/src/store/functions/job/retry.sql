@@ -100,7 +100,7 @@ begin
   else
     insert into windlass.line (tenant_id, job_id, lane, attempt, max_attempts, holds_dedupe, ids)
       values (tenant, job, body.lane, windlass.last_attempt(tenant, job), body.max_attempts, holds, array[job]);
-    perform windlass.ring(body.lane);
+    perform windlass.notify_lane(body.lane);
   end if;
   delete from windlass.purge_wait w where w.tenant_id = tenant and w.job_id = job returning w.cleanup_job_id into clean_up;
   if found then
@@ -116,8 +116,8 @@ begin
   if body.trigger_id is not null then
     perform windlass.reopen_fire(tenant, job, body.trigger_id, body.created_at);
   end if;
-  perform windlass.hold_to_quota(tenant, 1);
-  perform windlass.refuse_tenant(array[tenant]);
+  perform windlass.limit_to_quota(tenant, 1);
+  perform windlass.check_tenants_active(array[tenant]);
   if result = 'blocked' then
     perform windlass.unblock(tenant, array(select d.needs_job_id from windlass.dependency d
       where d.tenant_id = tenant and d.job_id = retry_unaudited.job), array[job]);

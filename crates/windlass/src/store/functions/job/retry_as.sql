@@ -56,10 +56,10 @@ declare
   its record;
 begin
   if not windlass.is_list(jobs) then
-    perform windlass.refuse_array('jobs');
+    perform windlass.raise_array('jobs');
   end if;
   perform windlass.tenant_for(tenant);
-  perform windlass.refuse_many(jobs, filter);
+  perform windlass.check_many(jobs, filter);
   select l.ended, l.dedupe_keys, l.ordering_keys into its from windlass.lock_to_retry(tenant, jobs) l;
   for id in select distinct u.id from unnest(jobs) u (id) order by u.id loop
     if id = any (its.ended) then

@@ -45,7 +45,7 @@ begin
   end if;
   perform windlass.lock_tenant(for_tenant);
   if for_queue is not null or for_priority is not null then
-    perform windlass.hold_to_lanes(for_tenant, found_definition.queue, case when for_queue is null then 'priority' else 'queue' end);
+    perform windlass.limit_lanes(for_tenant, found_definition.queue, case when for_queue is null then 'priority' else 'queue' end);
   end if;
   -- Two first uses of a lane conflict here, as do a use and a keeper that deletes it: the loser reads the winner's row
   -- with a new snapshot.
@@ -72,7 +72,7 @@ $$;
 -- without waiting, which others do not see until it commits: an open transaction must not delay a tenant's first use of
 -- another queue. From the fourth on it waits too. A transaction with a fixed snapshot cannot see the current number, so
 -- it always waits, and fails (40001) if others have passed since.
-create or replace function windlass.hold_to_lanes(tenant uuid, new_queue text, field text) returns void
+create or replace function windlass.limit_lanes(tenant uuid, new_queue text, field text) returns void
 language plpgsql
 as $$
 #variable_conflict use_column

@@ -17,7 +17,7 @@ declare
 begin
   if not (windlass.is_list(tenants) and windlass.is_list(jobs) and windlass.is_list(attempts) and windlass.is_list(tokens)
       and windlass.is_list(ran_ms) and windlass.is_list(details) and windlass.is_list(only_workers)) then
-    perform windlass.refuse_array();
+    perform windlass.raise_array();
   end if;
   perform windlass.tenants_for(tenants);
   for try in 1 .. 3 loop

@@ -54,7 +54,7 @@ begin
   if not (windlass.is_list(tenants) and windlass.is_list(lanes) and windlass.is_list(seqs) and windlass.is_list(attempts)
       and windlass.is_list(tokens) and windlass.is_list(positions) and windlass.is_list(ran_ms) and windlass.is_list(details)
       and windlass.is_list(only_workers)) then
-    perform windlass.refuse_array();
+    perform windlass.raise_array();
   end if;
   perform windlass.tenants_for(tenants);
   perform windlass.stay_durable();
@@ -151,9 +151,9 @@ begin
     from ended e;
   if settled is not null then
     perform windlass.after_settle(tenants, attempts, details, settled, jobs, overruled, at);
-    perform windlass.ring(l) from unnest(released_to) l;
+    perform windlass.notify_lane(l) from unnest(released_to) l;
     if pg_sequence_last_value('windlass.workers_wait'::regclass) > 0 and windlass.has_running_limits() then
-      perform windlass.ring_for_room(limited, tenants, cardinality(settled));
+      perform windlass.notify_limits(limited, tenants, cardinality(settled));
     end if;
   end if;
   if are_locked then

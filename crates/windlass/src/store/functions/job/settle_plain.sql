@@ -35,9 +35,9 @@ declare
 begin
   if not (windlass.is_list(tenants) and windlass.is_list(lanes) and windlass.is_list(seqs) and windlass.is_list(attempts)
       and windlass.is_list(tokens) and windlass.is_list(counts) and windlass.is_list(positions) and windlass.is_list(ran_ms)) then
-    perform windlass.refuse_array();
+    perform windlass.raise_array();
   elsif (1 <= all (counts) and 64 >= all (counts)) is not true then
-    perform windlass.refuse_span('counts', 1, 64);
+    perform windlass.raise_span('counts', 1, 64);
   end if;
   for g in 2 .. cardinality(counts) loop
     firsts[g] := firsts[g - 1] + counts[g - 1];
@@ -88,7 +88,7 @@ begin
 
   if took is not null then
     if pg_sequence_last_value('windlass.workers_wait'::regclass) > 0 and windlass.has_running_limits() then
-      perform windlass.ring_for_room(array(select distinct b.limited_by from unnest(blocks) b where b.limited_by is not null),
+      perform windlass.notify_limits(array(select distinct b.limited_by from unnest(blocks) b where b.limited_by is not null),
         array(select distinct b.tenant_id from unnest(blocks) b), n);
     end if;
     -- A separate statement, see settle_blocks.

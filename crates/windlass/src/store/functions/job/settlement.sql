@@ -46,7 +46,7 @@ begin
     reason := 'poison';
   elsif is_last then
     next := 'dead_letter';
-    reason := 'budget_spent';
+    reason := 'attempts_exhausted';
   elsif ended = 'lost' and on_lost = 'fail' then
     next := 'failed';
     reason := 'lost';
@@ -84,17 +84,18 @@ create or replace function windlass.backoff_ms(backoff jsonb, failures integer, 
 language plpgsql immutable
 as $$
 declare
-  given constant jsonb := case when backoff is not null and windlass.backoff_problem(backoff) is null then backoff else '{}' end;
-  base constant double precision := coalesce(round((given -> 'base_seconds')::numeric, 20), 30);
-  factor constant double precision := coalesce(round((given -> 'factor')::numeric, 20), 2);
-  cap constant double precision := least(coalesce(round((given -> 'cap_seconds')::numeric, 20), 600), 31622400);
-  jitter constant double precision := coalesce(round((given -> 'jitter')::numeric, 20), 0.2);
+  given constant jsonb := (windlass.default_policies() -> 'backoff')
+    || case when backoff is not null and windlass.backoff_problem(backoff) is null then backoff else '{}' end;
+  base constant double precision := round((given -> 'base_seconds')::numeric, 20);
+  factor constant double precision := round((given -> 'factor')::numeric, 20);
+  cap constant double precision := least(round((given -> 'cap_seconds')::numeric, 20), 31622400);
+  jitter constant double precision := round((given -> 'jitter')::numeric, 20);
   n constant integer := greatest(failures, 0);
   growth double precision;
   middle double precision;
   spread double precision;
 begin
-  growth := case coalesce(given ->> 'kind', 'exponential')
+  growth := case given ->> 'kind'
     when 'exponential' then case when n * ln(factor) > 709.78 then 'Infinity' else power(factor, n) end
     when 'linear' then n + 1
     else 1 end;

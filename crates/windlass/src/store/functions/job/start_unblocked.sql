@@ -42,6 +42,6 @@ begin
       select tenant, r.lane, -count(*), count(*) filter (where r.scheduled_for > now()),
              count(*) filter (where r.scheduled_for is null or r.scheduled_for <= now()) from ready r group by r.lane)
   select array_agg(distinct s.lane) into lanes from soon s;
-  perform windlass.ring(l) from unnest(lanes) l;
+  perform windlass.notify_lane(l) from unnest(lanes) l;
 end
 $$;

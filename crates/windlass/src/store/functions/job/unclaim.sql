@@ -17,9 +17,9 @@ declare
   left_over integer := 0;
 begin
   if not windlass.is_list(lanes) then
-    perform windlass.refuse_array();
+    perform windlass.raise_array();
   end if;
-  perform windlass.need_read_committed();
+  perform windlass.check_read_committed();
   perform windlass.end_epoch(by_worker, of_epoch);
   select array_agg(h.tenant_id) as tenants, array_agg(h.lane) as lanes, array_agg(h.seq) as seqs, array_agg(h.attempt) as attempts,
          array_agg(h.at_position) as positions, count(*)::integer as n

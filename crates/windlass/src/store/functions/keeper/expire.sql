@@ -13,7 +13,7 @@
 -- deadlock with a purge.
 -- Index: expiry_by_time to find who is due, and expiry_of_tenant in its own order: another plan would lock everything
 -- that is due and not only one round of it.
-create or replace function windlass.expire(most integer, out looked integer, out has_more boolean)
+create or replace function windlass.expire(most integer default 500, out processed integer, out has_more boolean)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 set enable_seqscan = off
@@ -32,8 +32,8 @@ declare
   waits integer;
   done uuid[];
 begin
-  perform windlass.need_read_committed();
-  looked := 0;
+  perform windlass.check_read_committed();
+  processed := 0;
   select count(*) >= most, array_agg(distinct x.tenant_id) into has_more, tenants
     from (select x.tenant_id from windlass.expiry x where x.expires_at <= at order by x.expires_at limit most) x;
   if has_more then
@@ -55,7 +55,7 @@ begin
               order by n.expires_at limit greatest(1, most / cardinality(tenants)) for update of x skip locked) d
      group by d.tenant_id
   loop
-    looked := looked + due.n;
+    processed := processed + due.n;
     begin
       perform windlass.expire_these(due.tenant_id, due.jobs, due.are_starts);
       done := due.jobs || due.tenant_id;
@@ -83,7 +83,7 @@ begin
     end;
     perform windlass.clear_problem('expire', array_fill(due.tenant_id, array[cardinality(done)]), done, at);
   end loop;
-  has_more := has_more and looked > 0;
+  has_more := has_more and processed > 0;
 end
 $$;
 

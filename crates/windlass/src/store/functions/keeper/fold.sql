@@ -1,8 +1,9 @@
 -- Adds counter differences to the totals. One transaction, so that totals plus remaining differences are exact in every
 -- snapshot. Rows that another transaction has locked are left for the next round. A lane whose differences cannot be
 -- added is recorded in `problem`, and the others are processed.
+-- The default of `most` is what two seconds of full load append.
 -- Lock: the gate `fold`, or two calls would wait for each other's rows.
-create or replace function windlass.fold_tallies(most integer) returns integer
+create or replace function windlass.fold_tallies(most integer default 20000, out moved integer, out has_more boolean)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 set jit = off
@@ -11,34 +12,35 @@ as $$
 declare
   has_problem boolean := exists (select from windlass.problem t where t.duty = 'fold');
   places tid[];
-  folded integer := 0;
   part record;
 begin
+  moved := 0;
+  has_more := false;
   if not exists (select from windlass.tally) or not windlass.try_gate('fold') then
-    return 0;
+    return;
   end if;
   begin
     places := array(select t.ctid from windlass.tally t
                      where not (has_problem and windlass.is_set_aside('fold', t.tenant_id, t.lane::text)) limit most
                        for update skip locked);
-    folded := windlass.fold_these(places);
+    moved := windlass.fold_these(places);
     if has_problem then -- of lanes that have no differences left
       delete from windlass.problem t
        where t.duty = 'fold' and not exists (select from windlass.tally d where d.tenant_id = t.tenant_id and d.lane::text = t.subject);
     end if;
-    return folded;
   exception when others then
     perform windlass.raise_server_problem(sqlstate, sqlerrm);
+    moved := 0;
     for part in select t.tenant_id, t.lane, array_agg(t.ctid) as places from windlass.tally t where t.ctid = any (places) group by 1, 2 loop
       begin
-        folded := folded + windlass.fold_these(part.places);
+        moved := moved + windlass.fold_these(part.places);
       exception when others then
         perform windlass.raise_server_problem(sqlstate, sqlerrm);
         perform windlass.note_problem('fold', part.tenant_id, part.lane::text, 'the counters of this lane cannot be summed: ' || sqlerrm);
       end;
     end loop;
-    return folded;
   end;
+  has_more := moved >= most;
 end
 $$;
 

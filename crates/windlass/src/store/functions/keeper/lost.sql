@@ -3,7 +3,7 @@
 -- are skipped, so that they never fill a round. Also deletes the waiting rows of closed workers, which exist only after
 -- their gate was locked by an open transaction: while there is such a row, every enqueue sends a notification.
 -- Index: live's primary key, which is as small as the number of running jobs.
-create or replace function windlass.lost_jobs(most integer)
+create or replace function windlass.lost_jobs(most integer default 500)
 returns table (worker integer, tenant_id uuid, job_id uuid, lane integer, attempt integer, token uuid, failures smallint, lost smallint,
   snoozes smallint, max_attempts smallint, cancel_requested boolean, deadline_ms bigint, definition_key text)
 language plpgsql security definer
@@ -23,7 +23,7 @@ declare
   has_problem boolean;
   leaked integer[];
 begin
-  perform windlass.need_read_committed();
+  perform windlass.check_read_committed();
   leaked := array(select w.worker from windlass.waiting w
     where not exists (select from windlass.job_workers j where j.id = w.worker and j.stopped_at is null));
   if leaked <> '{}' then

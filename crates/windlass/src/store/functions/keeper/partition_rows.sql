@@ -1,5 +1,5 @@
 -- Rows in the default partition that belong to a day whose partition does not exist yet. A caller can choose ids of any day: UUIDs of
--- other versions than 7 are not refused by their time (see refuse_ids), and one of them would otherwise keep that day's partition from
+-- other versions than 7 are not refused by their time (see check_ids), and one of them would otherwise keep that day's partition from
 -- being created. So they are moved when it is created, in the same transaction.
 -- Up to 5000 rows and 16 MB are moved while the tables are locked. More are large: 18 jobs of one tenant can be. They are moved only while
 -- their day has not begun, and without a lock that stops others: a constraint keeps further rows of that day out, their tenant's own

@@ -4,7 +4,7 @@
 -- UTC, regardless of the session's time zone. Waits for locks only briefly, because others queue behind it, and ends at
 -- the first lock that is not available. A new partition locks the default one until the end of the transaction, so a
 -- keeper's login may create no more days than keepers do: it then finds none to create.
-create or replace function windlass.maintain_partitions(days_ahead integer, out made integer, out dropped integer,
+create or replace function windlass.maintain_partitions(days_ahead integer default 2, out made integer, out dropped integer,
   out is_unfinished boolean)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -17,12 +17,12 @@ declare
   result text;
   most constant integer := case when pg_has_role(session_user, 'windlass_owner', 'MEMBER') then 12 else 2 end;
 begin
-  perform windlass.need_own_session();
+  perform windlass.check_own_session();
   made := 0;
   dropped := 0;
   is_unfinished := false;
   if days_ahead is null or days_ahead not between 0 and most then
-    perform windlass.refuse_span('days_ahead', 0, most); -- each partition is a cost for every statement
+    perform windlass.raise_span('days_ahead', 0, most); -- each partition is a cost for every statement
   end if;
   if not windlass.try_gate('partitions') then
     return;

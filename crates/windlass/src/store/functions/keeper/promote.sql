@@ -4,7 +4,7 @@
 -- Index: deferred_by_due to find who is due, deferred_of_tenant in its own order.
 -- Lock: deferred rows, skipping locked ones; inside the block that deletes them, because a row that is locked outside a
 -- block and deleted inside it creates a multixact.
-create or replace function windlass.promote(most integer, out promoted integer, out has_more boolean, out next_due_ms bigint)
+create or replace function windlass.promote(most integer default 1000, out promoted integer, out has_more boolean, out next_due_ms bigint)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -80,7 +80,7 @@ begin
     insert into windlass.tally (tenant_id, lane, scheduled, queued)
       select g.tenant_id, g.lane, -count(*), count(*) from gone g group by g.tenant_id, g.lane)
   select count(*), array_agg(distinct g.lane) into moved, lanes from gone g;
-  perform windlass.ring(l) from (select unnest(lanes) as l limit 64) r;
+  perform windlass.notify_lane(l) from (select unnest(lanes) as l limit 64) r;
   return moved;
 end
 $$;

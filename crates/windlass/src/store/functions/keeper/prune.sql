@@ -3,7 +3,7 @@
 -- again). A job whose artifact must be removed first waits for that. A job that a blocked job waits for is kept, or the
 -- dependency would count as met: it is skipped too, and its rule returns to it when no job waits any more (see
 -- prune_jobs). The rule that was processed longest ago comes first, so that a long backlog of one does not delay the
--- others. Returns the number of processed jobs.
+-- others. Returns the number of processed jobs, and whether there may be more.
 -- Index: history_by_time. A rule reads an interval whose size is derived from the content of the last one, so that no
 -- statement reads the whole backlog. The interval has at most ten times `most` rows, of all tenants and rules: a tenant whose
 -- rule starts again must not make one statement read the whole history of the others. Rows with the same time are read
@@ -11,7 +11,7 @@
 -- Large partitions are left to retire, which replaces them as a whole: rules pass over their jobs (see left_to_retire).
 -- A rule that has reached its end is processed again after a twentieth of its period, at most an hour: with 1,200 rules
 -- and nothing to do, checking each took 1.1 s every round. A round ends after five seconds; the next one continues.
-create or replace function windlass.prune(most integer) returns integer
+create or replace function windlass.prune(most integer default 1000, out moved integer, out has_more boolean)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 set enable_seqscan = off
@@ -31,14 +31,16 @@ declare
   ended_before timestamptz;
   dealt record;
   seen integer := 0;
-  room integer;
+  capacity integer;
   gone integer;
   is_full boolean := false;
   passed integer;
   large record;
 begin
+  moved := 0;
+  has_more := false;
   if not windlass.try_gate('prune') then
-    return 0;
+    return;
   end if;
   select * into large from windlass.left_to_retire();
   ended_before := windlass.move_prune_mark();
@@ -60,7 +62,7 @@ begin
     gone := 0;
     while since < rule.cutoff and not is_full loop
       upto := windlass.end_of_rows(since, least(since + step, rule.cutoff), 10 * most, large.low, large.high);
-      room := most - seen;
+      capacity := most - seen;
       for batch in
         with old as materialized (
           select h.tenant_id, h.job_id, h.finished_at from windlass.history h
@@ -75,11 +77,11 @@ begin
              and not exists (select from windlass.purge_wait w where w.tenant_id = h.tenant_id and w.job_id = h.job_id)
              and not exists (select from windlass.prune_passed p where p.tenant_id = h.tenant_id and p.job_id = h.job_id)
              and (not has_holds or h.job_id <> all (windlass.held_jobs(h.tenant_id, array[h.job_id])))
-           order by h.finished_at limit room)
+           order by h.finished_at limit capacity)
         select o.tenant_id, array_agg(o.job_id) as jobs, max(max(o.finished_at)) over () as reached, sum(count(*)) over () as found
           from old o group by o.tenant_id
       loop
-        is_full := batch.found >= room;
+        is_full := batch.found >= capacity;
         upto := case when is_full then batch.reached else upto end;
         if clock_timestamp() - began > interval '5 s' then -- the rule returns to them
           insert into windlass.prune_passed (tenant_id, job_id) select batch.tenant_id, j from unnest(batch.jobs) j on conflict do nothing;
@@ -100,7 +102,8 @@ begin
   end loop;
   perform windlass.end_again();
   seen := seen + windlass.finish_clean_ups(most);
-  return greatest(seen, windlass.prune_keys(most), windlass.prune_leftovers(10 * most), passed);
+  moved := greatest(seen, windlass.prune_keys(most), windlass.prune_leftovers(10 * most), passed);
+  has_more := moved >= most;
 end
 $$;
 

@@ -6,7 +6,7 @@
 -- Lock order: the gate `hold` of the tenant, events, dispatches. The hold is read again under the gate: one that was
 -- placed since the round started is seen, and one that is placed later waits for this round. Rows that an open
 -- transaction has locked, and tenants whose hold is being placed, are left for the next round.
-create or replace function windlass.prune_events(most integer) returns integer
+create or replace function windlass.prune_events(most integer default 1000, out moved integer, out has_more boolean)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 set enable_seqscan = off
@@ -17,12 +17,13 @@ as $$
 declare
   old record;
   share integer := greatest(1, most / 10);
-  has_more boolean := false;
+  is_over_share boolean := false;
   ids uuid[];
-  gone integer := 0;
 begin
+  moved := 0;
+  has_more := false;
   if not windlass.try_gate('prune events') then
-    return 0;
+    return;
   end if;
   for old in -- twice, if a tenant has more than a share: it gets the rest of the round
     select t.id, windlass.uuid7_floor(clock_timestamp() - case when r.tenant_id is null then interval '720 hours'
@@ -32,7 +33,7 @@ begin
      where r.tenant_id is null or r.keep_seconds is not null
      order by pass, random()
   loop
-    exit when gone >= most or (old.pass = 2 and not has_more);
+    exit when moved >= most or (old.pass = 2 and not is_over_share);
     continue when windlass.is_held_whole(old.id)
       or not exists (select from windlass.event e where e.tenant_id = old.id and e.id < old.bound);
     continue when not windlass.may_prune(old.id);
@@ -41,20 +42,20 @@ begin
         select e.id from windlass.event e
          where e.tenant_id = old.id and e.id < old.bound
            and not exists (select from windlass.event_pending p where p.tenant_id = e.tenant_id and p.event_id = e.id)
-         order by e.id limit case old.pass when 1 then least(most - gone, share) else most - gone end
+         order by e.id limit case old.pass when 1 then least(most - moved, share) else most - moved end
            for update skip locked);
-      has_more := has_more or cardinality(ids) >= share;
+      is_over_share := is_over_share or cardinality(ids) >= share;
       if ids <> '{}' then
         delete from windlass.event_dispatch d where d.tenant_id = old.id and d.event_id = any (ids);
         delete from windlass.event e where e.tenant_id = old.id and e.id = any (ids);
-        gone := gone + cardinality(ids);
+        moved := moved + cardinality(ids);
       end if;
     exception when lock_not_available or deadlock_detected then
       null; -- a transaction has locked a dispatch and not its event: left for the next round
     end;
   end loop;
   perform windlass.prune_fires(most);
-  return gone;
+  has_more := moved >= most;
 end
 $$;
 

@@ -21,9 +21,9 @@ declare
 begin
   if not (windlass.is_list(workers) and windlass.is_list(tenants) and windlass.is_list(jobs)
       and windlass.is_list(attempts) and windlass.is_list(tokens) and windlass.is_list(details)) then
-    perform windlass.refuse_array();
+    perform windlass.raise_array();
   end if;
-  perform windlass.need_read_committed();
+  perform windlass.check_read_committed();
   perform windlass.tenants_for(tenants);
   select array_agg(o.id) into overdue from (
     select w.id from windlass.job_workers w

@@ -13,7 +13,7 @@
 -- tenant that is being deleted are deleted with it.
 -- Index: lane_by_id. Lock: the gate `fold`, so that counters are not folded meanwhile; then lane rows, skipping locked
 -- ones, which are about to be used again.
-create or replace function windlass.retire_lanes(most integer) returns integer
+create or replace function windlass.retire_lanes(most integer default 1000) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 set enable_seqscan = off
@@ -95,7 +95,7 @@ as $$
 #variable_conflict use_column
 begin
   perform windlass.lock_tenant(tenant);
-  perform windlass.hold_to_lanes(tenant, of_queue, 'lane');
+  perform windlass.limit_lanes(tenant, of_queue, 'lane');
   update windlass.lane l set retired_at = null, idle_since = null, barrier = null, made_by = pg_current_xact_id()
    where l.tenant_id = tenant and l.id = of_lane;
   if not found then

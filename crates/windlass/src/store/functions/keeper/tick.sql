@@ -19,18 +19,21 @@ as $$
 declare
   ends_at timestamptz;
   began timestamptz;
-  names text[] := array['promote', 'reap', 'unblock', 'expire', 'fold', 'prune', 'seal', 'purge_tenants', 'sample'];
-  counts integer[] := array_fill(0, array[11]);
-  spent integer[] := array_fill(0, array[11]);
-  more boolean[] := array_fill(true, array[11]);
-  notes text[] := array_fill(null::text, array[11]);
-  left_out boolean[] := array_fill(false, array[11]);
+  of_rows constant text[] := array['promote', 'reap', 'unblock', 'expire', 'fold', 'prune', 'seal', 'purge_tenants', 'sample'];
+  of_tables constant text[] := array['partition', 'retire'];
+  names text[] := array(select n from unnest(of_rows) n order by random());
+  -- What each duty did, at its position in `names`.
+  counts integer[] := array_fill(0, array[cardinality(of_rows || of_tables)]);
+  spent integer[] := counts;
+  more boolean[] := array_fill(true, array[cardinality(counts)]);
+  left_out boolean[] := array_fill(false, array[cardinality(counts)]);
+  notes text[] := array_fill(null::text, array[cardinality(counts)]);
   has_moved_rows boolean := false;
   has_locked_tables boolean := false;
   round record;
   is_first boolean := true;
 begin
-  perform windlass.need_read_committed();
+  perform windlass.check_read_committed();
   if coalesce(tick.budget not between interval '0' and interval '1 minute', true) then
     raise exception 'budget must be between 0 and 1 minute' using errcode = 'WL007', column = 'budget';
   end if;
@@ -38,12 +41,11 @@ begin
   if not windlass.try_lock_gate('00000000-0000-0000-0000-000000000000', 'tick', true) then
     return;
   end if;
-  names := array(select n from unnest(names) n order by random());
-  names := case when random() < 0.5 then array['partition', 'retire'] || names else names || array['partition', 'retire'] end;
+  names := case when random() < 0.5 then of_tables || names else names || of_tables end;
   loop
     for i in 1 .. cardinality(names) loop
       continue when not more[i] or not is_first and clock_timestamp() >= ends_at;
-      if names[i] in ('partition', 'retire') and has_moved_rows or names[i] not in ('partition', 'retire') and has_locked_tables then
+      if (case when names[i] = any (of_tables) then has_moved_rows else has_locked_tables end) then
         more[i] := false;
         left_out[i] := true;
         continue;
@@ -52,8 +54,8 @@ begin
       begin
         select d.moved, d.has_more into round from windlass.run_duty(names[i]) d;
         counts[i] := counts[i] + coalesce(round.moved, 0);
-        more[i] := coalesce(round.has_more, false) and names[i] not in ('partition', 'retire');
-        if names[i] in ('partition', 'retire') then
+        more[i] := coalesce(round.has_more, false) and names[i] <> all (of_tables);
+        if names[i] = any (of_tables) then
           has_locked_tables := has_locked_tables or round.moved > 0;
         else
           has_moved_rows := has_moved_rows or round.moved > 0;
@@ -79,7 +81,7 @@ begin
 end
 $$;
 
--- One round of a duty, as a keeper runs it.
+-- One round of a duty, as a keeper runs it: neither passes the size of a batch, which is a default of the duty's function.
 create or replace function windlass.run_duty(duty text, out moved integer, out has_more boolean)
 language plpgsql
 as $$
@@ -87,33 +89,30 @@ as $$
 begin
   case duty
     when 'promote' then
-      select d.promoted, d.has_more into moved, has_more from windlass.promote(1000) d;
+      select d.promoted, d.has_more into moved, has_more from windlass.promote() d;
     when 'reap' then
-      moved := windlass.reap_lost(500);
-      has_more := moved >= 500;
+      moved := windlass.reap_lost();
+      has_more := moved > 0;
     when 'unblock' then
-      select d.decided, d.decided > 0 into moved, has_more from windlass.unblock_all(500) d;
+      select d.decided, d.decided > 0 into moved, has_more from windlass.unblock_all() d;
     when 'expire' then
-      select d.looked, d.has_more into moved, has_more from windlass.expire(500) d;
+      select d.processed, d.has_more into moved, has_more from windlass.expire() d;
     when 'fold' then
-      moved := windlass.fold_tallies(20000);
-      has_more := moved >= 20000;
+      select d.moved, d.has_more into moved, has_more from windlass.fold_tallies() d;
     when 'prune' then
       perform windlass.summarize_times();
-      moved := windlass.prune(1000);
-      has_more := moved >= 1000;
-      moved := moved + windlass.prune_events(1000);
-      perform windlass.retire_lanes(1000);
+      select d.moved, d.has_more into moved, has_more from windlass.prune() d;
+      select run_duty.moved + d.moved, run_duty.has_more or d.has_more into moved, has_more from windlass.prune_events() d;
+      perform windlass.retire_lanes();
     when 'seal' then
-      moved := windlass.seal_audit(1000);
-      has_more := moved >= 1000;
+      select d.moved, d.has_more into moved, has_more from windlass.seal_audit() d;
     when 'purge_tenants' then
-      moved := greatest(windlass.purge_deleted_tenants(1000), 0);
+      moved := greatest(windlass.purge_deleted_tenants(), 0);
       has_more := moved > 0;
     when 'sample' then
-      moved := windlass.sample_activity(15);
+      moved := windlass.sample_activity();
     when 'partition' then
-      select d.made + d.dropped into moved from windlass.maintain_partitions(2) d;
+      select d.made + d.dropped into moved from windlass.maintain_partitions() d;
     when 'retire' then
       select least(d.gone, 2147483647)::integer into moved from windlass.retire() d;
   end case;
@@ -122,7 +121,7 @@ $$;
 
 -- Recovers jobs whose lease has expired, as keeper/reap.rs does, by the twin of its rule (see settlement). Returns how many.
 -- A job whose definition does not exist ends by the default policies.
-create or replace function windlass.reap_lost(most integer) returns integer
+create or replace function windlass.reap_lost() returns integer
 language plpgsql
 as $$
 #variable_conflict use_column
@@ -133,7 +132,7 @@ begin
   select array_agg(l.tenant_id) as tenants, array_agg(l.job_id) as jobs, array_agg(l.attempt) as attempts, array_agg(l.token) as tokens,
          array_agg(windlass.lost_detail(case when l.is_timed_out then 'timeout' else 'lost' end, l.failures, l.lost, l.snoozes,
            l.max_attempts, l.definition_key, l.cancel_requested, l.deadline_ms)) as details
-    into lost from windlass.pull_lost_jobs(most) l;
+    into lost from windlass.pull_lost_jobs() l;
   if lost.jobs is not null then
     select reaped + coalesce(cardinality(r.settled), 0) into reaped
       from windlass.pull_reap(lost.tenants, lost.jobs, lost.attempts, lost.tokens, lost.details) r;
@@ -143,7 +142,7 @@ begin
          array_agg(l.token order by l.tenant_id, l.job_id) as tokens,
          array_agg(windlass.lost_detail('lost', l.failures, l.lost, l.snoozes, l.max_attempts, l.definition_key, l.cancel_requested,
            l.deadline_ms) order by l.tenant_id, l.job_id) as details
-    into lost from windlass.lost_jobs(most) l;
+    into lost from windlass.lost_jobs() l;
   if lost.jobs is not null then
     select reaped + coalesce(cardinality(r.settled), 0) into reaped
       from windlass.reap(lost.workers, lost.tenants, lost.jobs, lost.attempts, lost.tokens, lost.details) r;
@@ -156,10 +155,11 @@ create or replace function windlass.lost_detail(ended text, failures smallint, l
   definition_key text, is_canceled boolean, remaining_ms bigint) returns jsonb
 language sql volatile
 as $$
-  select windlass.settlement(ended, null, null, failures, lost, snoozes, max_attempts, coalesce(d.max_lost, 3),
-           coalesce(d.max_snoozes, 1000), d.backoff, coalesce(d.on_timeout, 'retry'), coalesce(d.on_lost, 'retry'), is_canceled,
+  select windlass.settlement(ended, null, null, failures, lost, snoozes, max_attempts,
+           coalesce(d.max_lost, (p.policies ->> 'max_lost')::smallint), coalesce(d.max_snoozes, (p.policies ->> 'max_snoozes')::smallint),
+           d.backoff, coalesce(d.on_timeout, p.policies ->> 'on_timeout'), coalesce(d.on_lost, p.policies ->> 'on_lost'), is_canceled,
            remaining_ms, random())
          || jsonb_build_object('error', case ended when 'timeout' then 'the attempt ran past its timeout'
               else 'the worker''s lease expired' end)
-    from (values (1)) v left join windlass.job_definitions d on d.key = definition_key
+    from (values (windlass.default_policies())) p (policies) left join windlass.job_definitions d on d.key = definition_key
 $$;

@@ -2,16 +2,16 @@
 -- dependencies, where a job ended while another started to wait for it and neither saw the other. Returns the number of
 -- decided dependencies, and whether there are new ones left. The cost depends on what changed: see unblock_new and unblock_rest below,
 -- and unblock_recent and unblock_old in unblock_old.sql.
-create or replace function windlass.unblock_all(most integer, out decided integer, out has_more boolean)
+create or replace function windlass.unblock_all(most integer default 500, out decided integer, out has_more boolean)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 set jit = off
 set lock_timeout = '200ms'
 as $$
 begin
-  perform windlass.need_read_committed();
+  perform windlass.check_read_committed();
   if coalesce(most not between 1 and 100000, true) then
-    perform windlass.refuse_span('most', 1, 100000); -- an empty slice would end a pass over dependencies that it has not read
+    perform windlass.raise_span('most', 1, 100000); -- an empty slice would end a pass over dependencies that it has not read
   end if;
   select n.decided, n.has_more into decided, has_more from windlass.unblock_new(least(most, 200)) n;
   if has_more then

@@ -20,12 +20,12 @@ begin
   if not (windlass.is_list(tenants) and windlass.is_list(jobs) and windlass.is_list(attempts)
       and windlass.is_list(tokens) and windlass.is_list(chunks) and windlass.is_list(streams) and windlass.is_list(texts)
       and windlass.is_list(keep_from)) then
-    perform windlass.refuse_array();
+    perform windlass.raise_array();
   end if;
-  perform windlass.need_read_committed(); -- an old snapshot would still contain an attempt that has ended
+  perform windlass.check_read_committed(); -- an old snapshot would still contain an attempt that has ended
   perform windlass.tenants_for(tenants);
   if not (windlass.is_full(streams, cardinality(jobs)) and windlass.is_full(texts, cardinality(jobs))) then
-    perform windlass.refuse_list(case when windlass.is_full(streams, cardinality(jobs)) then 'texts' else 'streams' end);
+    perform windlass.raise_list(case when windlass.is_full(streams, cardinality(jobs)) then 'texts' else 'streams' end);
   end if;
   with fence as materialized (
     select distinct i.tenant, i.job, i.attempt, i.token from unnest(tenants, jobs, attempts, tokens) i (tenant, job, attempt, token)),

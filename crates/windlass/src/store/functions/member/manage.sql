@@ -33,7 +33,7 @@ as $$
 $$;
 
 -- Refuses (WL007) a role that no member can have.
-create or replace function windlass.refuse_role(role text) returns void
+create or replace function windlass.check_role(role text) returns void
 language plpgsql immutable
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -54,7 +54,7 @@ declare
   was jsonb;
 begin
   perform windlass.tenant_for(of_tenant);
-  perform windlass.refuse_role(new_role);
+  perform windlass.check_role(new_role);
   was := windlass.lock_member(of_tenant, of_user);
   update windlass.members m set role = new_role, updated_at = now()
    where m.tenant_id = of_tenant and m.user_id = of_user and m.role is distinct from new_role;

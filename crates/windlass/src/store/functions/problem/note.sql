@@ -7,7 +7,7 @@ as $$
 #variable_conflict use_column
 begin
   perform windlass.tenant_for(of_tenant);
-  perform windlass.need_values(jsonb_build_object('of_duty', of_duty, 'of_tenant', of_tenant, 'of_subject', of_subject, 'why', why));
+  perform windlass.check_not_null(jsonb_build_object('of_duty', of_duty, 'of_tenant', of_tenant, 'of_subject', of_subject, 'why', why));
   insert into windlass.problem as t (duty, tenant_id, subject, reason)
     values (of_duty, of_tenant, left(of_subject, 200), left(why, 500))
     on conflict (tenant_id, duty, subject) do update set reason = excluded.reason, seen_at = clock_timestamp(), times = t.times + 1;

@@ -23,28 +23,28 @@ declare
   got record;
   locked integer[];
   slots integer[];
-  room integer;
+  capacity integer;
   used integer := 0;
 begin
   if not (windlass.is_list(lanes) and windlass.is_list(after_seqs) and windlass.is_list(counts)
       and windlass.is_list(workers) and windlass.is_list(lease_seconds) and windlass.is_list(tokens)) then
-    perform windlass.refuse_array();
+    perform windlass.raise_array();
   elsif seconds_present not between 0 and 86400 then
-    perform windlass.refuse_span('seconds_present', 0, 86400);
+    perform windlass.raise_span('seconds_present', 0, 86400);
   elsif not (1 <= all (lease_seconds) and 86400 >= all (lease_seconds)) then
-    perform windlass.refuse_span('lease_seconds', 1, 86400);
+    perform windlass.raise_span('lease_seconds', 1, 86400);
   end if;
-  perform windlass.need_read_committed();
+  perform windlass.check_read_committed();
   if not (windlass.is_full(lease_seconds, cardinality(workers)) and windlass.is_full(tokens, cardinality(workers))) then
-    perform windlass.refuse_list(case when windlass.is_full(tokens, cardinality(workers)) then 'lease_seconds' else 'tokens' end);
+    perform windlass.raise_list(case when windlass.is_full(tokens, cardinality(workers)) then 'lease_seconds' else 'tokens' end);
   end if;
   locked := array(
     select w.id from windlass.job_workers w where w.id = any (workers) order by w.id for no key update skip locked);
   slots := array(select u.ord::integer from unnest(workers) with ordinality u (worker, ord) where u.worker = any (locked) order by u.ord);
-  room := cardinality(slots);
+  capacity := cardinality(slots);
   for i in 1 .. cardinality(counts) loop
-    counts[i] := least(counts[i], room);
-    room := room - counts[i];
+    counts[i] := least(counts[i], capacity);
+    capacity := capacity - counts[i];
   end loop;
   if slots = '{}' then
     return;

@@ -15,9 +15,9 @@ declare
   lines text;
   renewed record;
 begin
-  perform windlass.need_read_committed();
+  perform windlass.check_read_committed();
   if not windlass.is_list(extend.log) then
-    perform windlass.refuse_array('log');
+    perform windlass.raise_array('log');
   elsif extend.percent in ('NaN', 'Infinity', '-Infinity') then
     raise exception 'percent must be a number' using errcode = 'WL007', column = 'percent';
   end if;
@@ -31,18 +31,18 @@ begin
       array(select substr(lines, p, 4096) from generate_series(1, char_length(lines), 4096) p), 60) h
    where r.tenant_id = own_tenant and r.job_id = extend.job and r.token = extend.token;
   if not found then
-    perform windlass.refuse_lease(extend.job);
+    perform windlass.raise_lease_lost(extend.job);
   end if;
   lease_expires_at := renewed.lease_expires_at;
   cancel_requested := renewed.cancel_requested;
 exception when lock_not_available then
-  perform windlass.refuse_locked(format('the worker of job %s', extend.job));
+  perform windlass.raise_locked(format('the worker of job %s', extend.job));
 end
 $$;
 
 -- Raises WL019: the attempt of the token has ended, or its lease expired and the job was recovered. An error and not a value, so that
 -- the transaction that contains the work is rolled back too.
-create or replace function windlass.refuse_lease(job uuid) returns void
+create or replace function windlass.raise_lease_lost(job uuid) returns void
 language plpgsql
 as $$
 begin

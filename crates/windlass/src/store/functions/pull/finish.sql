@@ -11,8 +11,8 @@ language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 begin
-  perform windlass.refuse_json(f.name, f.value) from (values ('result', $3), ('artifact', $4)) f (name, value) where f.value is not null;
-  perform windlass.refuse_next($5);
+  perform windlass.check_json(f.name, f.value) from (values ('result', $3), ('artifact', $4)) f (name, value) where f.value is not null;
+  perform windlass.check_next($5);
   return windlass.end_taken($6, $1, $2, 'succeeded', null, null,
     case when coalesce($5, '[]') = '[]' then '{}' else jsonb_build_object('chain', $5) end
     || case when $3 is null then '{}' else jsonb_build_object('result', $3) end
@@ -80,24 +80,24 @@ begin
     left join windlass.job b on b.tenant_id = l.tenant_id and b.id = l.job_id
    where r.tenant_id = own_tenant and r.job_id = end_taken.job and r.token = with_token;
   if not found then
-    perform windlass.need_read_committed(); -- an old snapshot does not contain a job that was taken since
-    perform windlass.refuse_lease(end_taken.job);
+    perform windlass.check_read_committed(); -- an old snapshot does not contain a job that was taken since
+    perform windlass.raise_lease_lost(end_taken.job);
   end if;
   detail := windlass.settlement(ended, again, (extract(epoch from delay) * 1000)::numeric, held.failures, held.lost, held.snoozes,
     held.max_attempts, held.max_lost, held.max_snoozes, held.backoff, held.on_timeout, held.on_lost, held.is_canceled,
     held.remaining_ms, random()) || texts;
   done := windlass.pull_settle(own_tenant, end_taken.job, held.attempt, with_token, detail);
   if done = 'lost' then
-    perform windlass.refuse_lease(end_taken.job);
+    perform windlass.raise_lease_lost(end_taken.job);
   end if;
   return case done when 'overruled' then 'canceled' else windlass.state_name((detail -> 'next')::smallint) end;
 exception when lock_not_available then
-  perform windlass.refuse_locked(format('job %s', end_taken.job));
+  perform windlass.raise_locked(format('job %s', end_taken.job));
 end
 $$;
 
 -- Refuses (WL007) next jobs that enqueue_chain could not read.
-create or replace function windlass.refuse_next(next jsonb) returns void
+create or replace function windlass.check_next(next jsonb) returns void
 language plpgsql stable
 as $$
 declare
@@ -118,7 +118,7 @@ begin
     if found then
       raise exception 'next[%] has an unknown field %', one.place, quote_literal(unknown) using errcode = 'WL007', column = 'next';
     end if;
-    perform windlass.refuse_fields(format('next[%s]', one.place), one.fields - 'payload');
+    perform windlass.check_fields(format('next[%s]', one.place), one.fields - 'payload');
   end loop;
 end
 $$;

@@ -18,12 +18,12 @@ declare
   at_position integer;
 begin
   if seconds not between 1 and 86400 then
-    perform windlass.refuse_span('seconds', 1, 86400);
+    perform windlass.raise_span('seconds', 1, 86400);
   elsif seconds_present not between 0 and 86400 then
-    perform windlass.refuse_span('seconds_present', 0, 86400);
+    perform windlass.raise_span('seconds_present', 0, 86400);
   end if;
   perform windlass.tenant_for(tenant);
-  perform windlass.need_values(jsonb_build_object('to_worker', to_worker, 'seconds', seconds));
+  perform windlass.check_not_null(jsonb_build_object('to_worker', to_worker, 'seconds', seconds));
   perform from windlass.job_workers w where w.id = to_worker for no key update;
   perform from windlass.pull_lease r where r.tenant_id = tenant and r.job_id = job for update;
   at := clock_timestamp();

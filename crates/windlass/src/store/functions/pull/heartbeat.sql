@@ -19,17 +19,17 @@ declare
   holder integer;
 begin
   if seconds not between 1 and 86400 then
-    perform windlass.refuse_span('seconds', 1, 86400);
+    perform windlass.raise_span('seconds', 1, 86400);
   elsif seconds_present not between 0 and 86400 then
-    perform windlass.refuse_span('seconds_present', 0, 86400);
+    perform windlass.raise_span('seconds_present', 0, 86400);
   end if;
   if not windlass.is_list(log) then
-    perform windlass.refuse_array();
+    perform windlass.raise_array();
   end if;
-  perform windlass.need_read_committed(); -- an old snapshot would still contain an attempt that has ended
+  perform windlass.check_read_committed(); -- an old snapshot would still contain an attempt that has ended
   perform windlass.tenant_for(tenant);
   if not windlass.is_full(log, cardinality(log)) then
-    perform windlass.refuse_list('log');
+    perform windlass.raise_list('log');
   end if;
   block := windlass.block_of(tenant, job);
   if block.attempt is distinct from with_attempt or block.token is distinct from with_token then

@@ -3,7 +3,7 @@
 -- never fill a round; for the same reason all jobs of a tenant are skipped for two seconds if its open transactions block
 -- several. Deletes leases of ended attempts first.
 -- Index: pull_lease_by_expiry, so a call that finds nothing is cheap.
-create or replace function windlass.pull_lost_jobs(most integer)
+create or replace function windlass.pull_lost_jobs(most integer default 500)
 returns table (worker integer, tenant_id uuid, job_id uuid, attempt integer, token uuid, failures smallint, lost smallint,
   snoozes smallint, max_attempts smallint, cancel_requested boolean, deadline_ms bigint, definition_key text, is_timed_out boolean)
 language plpgsql security definer

@@ -23,9 +23,9 @@ declare
 begin
   if not (windlass.is_list(tenants) and windlass.is_list(jobs) and windlass.is_list(attempts)
       and windlass.is_list(tokens) and windlass.is_list(details)) then
-    perform windlass.refuse_array();
+    perform windlass.raise_array();
   end if;
-  perform windlass.need_read_committed();
+  perform windlass.check_read_committed();
   perform windlass.tenants_for(tenants);
   locked := array(
     select w.id from windlass.job_workers w
@@ -33,7 +33,7 @@ begin
                       join windlass.pull_lease r on r.tenant_id = i.tenant and r.job_id = i.job)
      order by w.id for no key update skip locked);
   for due in
-    select i.ord::integer as ord, r.worker, r.times_out_at > r.expires_at as is_silent
+    select i.ord::integer as ord, r.worker, r.times_out_at > r.expires_at as is_stale
       from unnest(tenants, jobs, attempts, tokens) with ordinality i (tenant, job, attempt, token, ord)
       join windlass.pull_lease r on r.tenant_id = i.tenant and r.job_id = i.job and r.attempt = i.attempt and r.token = i.token
       join windlass.live l on l.tenant_id = i.tenant and l.job_id = i.job and l.attempt = i.attempt and l.token = i.token
@@ -56,7 +56,7 @@ begin
     end;
     if done <> 'lost' then
       settled := settled || due.ord;
-      left_behind := left_behind || case when due.is_silent then due.worker end;
+      left_behind := left_behind || case when due.is_stale then due.worker end;
     end if;
     if done = 'overruled' then
       overruled := overruled || due.ord;

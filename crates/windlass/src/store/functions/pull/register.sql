@@ -17,14 +17,14 @@ declare
   most_closed constant integer := 5000;
 begin
   if seconds not between 1 and 86400 then
-    perform windlass.refuse_span('seconds', 1, 86400);
+    perform windlass.raise_span('seconds', 1, 86400);
   end if;
-  perform windlass.refuse_worker(worker_id, hostname, version, queues, definition_keys, metadata);
+  perform windlass.check_worker(worker_id, hostname, version, queues, definition_keys, metadata);
   if seconds is null then
-    perform windlass.refuse_null('seconds');
+    perform windlass.raise_null('seconds');
   end if;
   if $1 ~ '@[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then
-    perform windlass.need_tenant(right($1, 36)::uuid); -- the row would stay
+    perform windlass.check_tenant_exists(right($1, 36)::uuid); -- the row would stay
   end if;
   if $1 ~ '@[0-9a-f-]{36}$' and not exists (select from windlass.job_workers w where w.worker_id = $1 and w.stopped_at is null)
       and (select count(*) from (select from windlass.job_workers w

@@ -10,7 +10,7 @@ as $$
 declare
   own integer;
 begin
-  perform windlass.need_read_committed();
+  perform windlass.check_read_committed();
   select w.id into own from windlass.job_workers w
    where w.worker_id = $1 and strpos($1, '@') > 0 and w.stopped_at is null for no key update;
   if own is null then

@@ -30,22 +30,22 @@ declare
   own integer;
   is_turn constant boolean := random() < 0.1;
   seconds integer;
-  room integer := take.most;
+  capacity integer := take.most;
   lanes integer[];
   of_lane record;
   began constant timestamptz := clock_timestamp();
   tokens uuid[];
   got record;
 begin
-  perform windlass.need_read_committed();
+  perform windlass.check_read_committed();
   if not (windlass.is_list(take.keys) and windlass.is_list(take.queues)) then
-    perform windlass.refuse_array(case when windlass.is_list(take.keys) then 'queues' else 'keys' end);
+    perform windlass.raise_array(case when windlass.is_list(take.keys) then 'queues' else 'keys' end);
   elsif coalesce(take.keys, '{}') = '{}' and coalesce(take.queues, '{}') = '{}' then
     raise exception 'keys is required, or queues' using errcode = 'WL007', column = 'keys';
   elsif cardinality(take.keys) > 1000 or cardinality(take.queues) > 1000 then
     raise exception 'keys and queues have at most 1000 names each' using errcode = 'WL007', column = 'keys';
   elsif coalesce(take.most not between 1 and 100, true) then
-    perform windlass.refuse_span('most', 1, 100);
+    perform windlass.raise_span('most', 1, 100);
   end if;
   seconds := windlass.lease_seconds(take.lease);
   own_tenant := windlass.tenant_for(take.tenant_id);
@@ -74,10 +74,10 @@ begin
     select n.id, n.queue, d.key from unnest(lanes) with ordinality u (lane, ord)
       join windlass.lane n on n.id = u.lane join windlass.job_definitions d on d.id = n.definition_id order by u.ord
   loop
-    tokens := array(select gen_random_uuid() from generate_series(1, room));
+    tokens := array(select gen_random_uuid() from generate_series(1, capacity));
     for got in
-      select c.* from windlass.pull_claim(own, gen_random_uuid(), array[of_lane.id], array[0::bigint], array[room],
-        array_fill(own, array[room]), array_fill(seconds, array[room]), tokens, 60) c
+      select c.* from windlass.pull_claim(own, gen_random_uuid(), array[of_lane.id], array[0::bigint], array[capacity],
+        array_fill(own, array[capacity]), array_fill(seconds, array[capacity]), tokens, 60) c
     loop
       id := got.job_id; definition_key := of_lane.key; queue := of_lane.queue; payload := windlass.readable(got.payload);
       attempt := got.attempt; max_attempts := got.max_attempts; failures := got.failures; token := tokens[got.slot];
@@ -86,14 +86,14 @@ begin
       correlation_id := got.extra ->> 'correlation_id'; source_ref := got.extra ->> 'source_ref'; trace := got.extra ->> 'trace';
       tags := array(select jsonb_array_elements_text(nullif(got.extra -> 'tags', 'null')));
       parent_id := (got.extra ->> 'parent_id')::uuid;
-      room := room - 1;
+      capacity := capacity - 1;
       return next;
     end loop;
     -- Each claim may wait a tenth of a second for a running limit that another transaction holds.
-    exit when room = 0 or clock_timestamp() > began + interval '500 ms';
+    exit when capacity = 0 or clock_timestamp() > began + interval '500 ms';
   end loop;
 exception when lock_not_available then
-  perform windlass.refuse_locked('the worker ' || own_name);
+  perform windlass.raise_locked('the worker ' || own_name);
 end
 $$;
 
@@ -117,7 +117,7 @@ begin
   if worker_id !~ '^[A-Za-z0-9._:-]{1,200}$' then
     raise exception 'worker_id must have 1 to 200 letters, digits or . _ : -' using errcode = 'WL007', column = 'worker_id';
   end if;
-  perform windlass.need_own_session();
+  perform windlass.check_own_session();
   return coalesce(worker_id, regexp_replace(session_user, '[^A-Za-z0-9._:-]', '_', 'g')) || '@' || tenant;
 end
 $$;

@@ -16,10 +16,10 @@ declare
      where w.id = any (workers) and w.ended is distinct from 'stopped' order by w.id for no key update skip locked);
 begin
   if seconds not between 1 and 86400 then
-    perform windlass.refuse_span('seconds', 1, 86400);
+    perform windlass.raise_span('seconds', 1, 86400);
   end if;
   if not windlass.is_list(workers) then
-    perform windlass.refuse_array();
+    perform windlass.raise_array();
   end if;
   return query
     with held as (select r.worker, count(*)::integer as n from windlass.pull_lease r where r.worker = any (locked) group by r.worker)

@@ -13,9 +13,9 @@ declare
   given integer := 0;
 begin
   if not windlass.is_list(tokens) then
-    perform windlass.refuse_array();
+    perform windlass.raise_array();
   end if;
-  perform windlass.need_read_committed();
+  perform windlass.check_read_committed();
   perform windlass.end_epoch(by_worker, of_epoch);
   for held in
     select r.tenant_id, r.job_id, r.attempt, r.token from windlass.pull_lease r

@@ -6,8 +6,8 @@ language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 begin
-  perform windlass.need_no_tenant('a queue');
-  perform windlass.need_values(jsonb_build_object('queue', queue, 'paused', paused));
+  perform windlass.check_no_tenant('a queue');
+  perform windlass.check_not_null(jsonb_build_object('queue', queue, 'paused', paused));
   if paused and queue !~ '^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$' then
     raise exception 'queue must be letters, digits and . _ : - up to 100' using errcode = 'WL007', column = 'queue';
   end if;

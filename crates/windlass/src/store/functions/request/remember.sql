@@ -11,9 +11,9 @@ declare
 begin
   perform windlass.tenant_for(for_tenant);
   if for_tenant is distinct from '00000000-0000-0000-0000-000000000000' then
-    perform windlass.need_tenant(for_tenant); -- the row would stay
+    perform windlass.check_tenant_exists(for_tenant); -- the row would stay
   end if;
-  perform windlass.need_values(jsonb_build_object('with_key', with_key, 'with_fingerprint', with_fingerprint));
+  perform windlass.check_not_null(jsonb_build_object('with_key', with_key, 'with_fingerprint', with_fingerprint));
   loop
     insert into windlass.request_keys (tenant_id, request_key, fingerprint) values (for_tenant, with_key, with_fingerprint)
       on conflict do nothing;

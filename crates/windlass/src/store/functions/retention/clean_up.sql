@@ -70,7 +70,7 @@ as $$
 declare
   began constant timestamptz := clock_timestamp();
   batch record;
-  turns uuid[] := windlass.tenants_in_turn('purge_wait', 'looked_at', clock_timestamp(), most);
+  turns uuid[] := windlass.tenants_in_turn('purge_wait', 'checked_at', clock_timestamp(), most);
   held uuid[];
   ended uuid[];
   gone integer := 0;
@@ -81,11 +81,11 @@ begin
       from unnest(turns) t (id) cross join lateral (
             select p.tenant_id, p.job_id, windlass.state_of(p.tenant_id, p.cleanup_job_id) as state from windlass.purge_wait p
              where p.tenant_id = t.id
-             order by p.looked_at limit greatest(1, 10 * most / cardinality(turns)) for update skip locked) w
+             order by p.checked_at limit greatest(1, 10 * most / cardinality(turns)) for update skip locked) w
      group by w.tenant_id
   loop
     exit when clock_timestamp() - began > interval '5 s';
-    update windlass.purge_wait w set looked_at = clock_timestamp() where w.tenant_id = batch.tenant_id and w.job_id = any (batch.jobs);
+    update windlass.purge_wait w set checked_at = clock_timestamp() where w.tenant_id = batch.tenant_id and w.job_id = any (batch.jobs);
     continue when not windlass.try_share_gate(batch.tenant_id, 'hold'); -- a hold is being placed
     held := windlass.held_jobs(batch.tenant_id, batch.jobs);
     batch.jobs := array(select j from unnest(batch.done || batch.lost) j

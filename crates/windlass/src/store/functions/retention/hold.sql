@@ -11,19 +11,19 @@ as $$
 declare
   new_id uuid;
 begin
-  perform windlass.need_read_committed();
+  perform windlass.check_read_committed();
   perform windlass.tenant_for(tenant);
-  perform windlass.need_values(jsonb_build_object('tenant', tenant));
-  perform windlass.refuse_texts(jsonb_build_object('reason', why), 0, 4096);
+  perform windlass.check_not_null(jsonb_build_object('tenant', tenant));
+  perform windlass.check_texts(jsonb_build_object('reason', why), 0, 4096);
   if num_nonnulls(on_type, on_id) > 0 then
-    perform windlass.refuse_texts(jsonb_build_object('subject_type', on_type, 'subject_id', on_id), 0, 500);
+    perform windlass.check_texts(jsonb_build_object('subject_type', on_type, 'subject_id', on_id), 0, 500);
     if on_job is not null then
       raise exception 'a hold is on a job or on a subject, not on both' using errcode = 'WL007', column = 'subject_type';
     end if;
   end if;
   perform windlass.lock_gate(tenant, 'hold');
   perform windlass.share_gate('00000000-0000-0000-0000-000000000000', 'retire holds');
-  perform windlass.need_tenant(tenant);
+  perform windlass.check_tenant_exists(tenant);
   if (select count(*) from windlass.legal_hold h where h.tenant_id = tenant) >= 1000 then
     raise exception 'the tenant has 1000 legal holds; release some first' using errcode = 'WL005', column = 'reason';
   end if;

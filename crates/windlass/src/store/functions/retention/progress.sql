@@ -6,7 +6,7 @@
 -- Index: history_by_time, in its order: any other plan reads the whole history.
 create or replace function windlass.retention_progress()
 returns table (tenant_id uuid, definition_key text, status text, keep_seconds bigint, reached timestamptz, behind_seconds bigint,
-  purged bigint, looked_at timestamptz, due bigint, is_due_partial boolean, held_back text[])
+  purged bigint, checked_at timestamptz, due bigint, is_due_partial boolean, held_back text[])
 language sql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
 set jit = off

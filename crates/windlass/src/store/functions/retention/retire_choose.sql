@@ -23,8 +23,8 @@ begin
   for range in
     select r.low, r.high, r.jobs from windlass.past_ranges(shortest) r
       left join windlass.partition_look l on l.low = r.low
-     where coalesce(l.looked_at not between began - windlass.look_pause(r.high, l.tries) and began, true)
-     order by l.looked_at nulls first, r.low
+     where coalesce(l.checked_at not between began - windlass.look_pause(r.high, l.tries) and began, true)
+     order by l.checked_at nulls first, r.low
   loop
     select * into found_due from windlass.sample_due(range.low, range.high);
     -- Not while many more become due soon: they would be copied first.
@@ -51,7 +51,7 @@ language sql
 as $$
   insert into windlass.partition_look as l (low, high, jobs, due, is_pruned, pruned_to)
     values (of_low, of_high, jobs, due, is_pruned, case when is_pruned then windlass.first_key() end)
-    on conflict (low) do update set high = excluded.high, jobs = excluded.jobs, due = excluded.due, looked_at = clock_timestamp(),
+    on conflict (low) do update set high = excluded.high, jobs = excluded.jobs, due = excluded.due, checked_at = clock_timestamp(),
       is_pruned = excluded.is_pruned, pruned_to = case when l.is_pruned and excluded.is_pruned then l.pruned_to else excluded.pruned_to end
 $$;
 
@@ -60,7 +60,7 @@ create or replace function windlass.note_failure(of_low uuid, of_high uuid) retu
 language sql
 as $$
   update windlass.partition_look l
-     set tries = l.tries + 1, looked_at = clock_timestamp(), is_pruned = true,
+     set tries = l.tries + 1, checked_at = clock_timestamp(), is_pruned = true,
          pruned_to = case when l.is_pruned then l.pruned_to else windlass.first_key() end
    where l.low >= of_low and l.high <= of_high
 $$;

@@ -9,7 +9,7 @@ declare
   began constant timestamptz := clock_timestamp();
   name text;
 begin
-  perform windlass.need_read_committed();
+  perform windlass.check_read_committed();
   -- The default partitions cannot contain such ids, but only a valid constraint spares the swap from reading them.
   for name in select p || '_default' from unnest(windlass.partitioned()) p loop
     if exists (select from pg_constraint c where c.conrelid = format('windlass.%I', name)::regclass and c.conname = 'not_retiring'

@@ -11,7 +11,7 @@ as $$
 declare
   has_more boolean;
 begin
-  perform windlass.need_read_committed();
+  perform windlass.check_read_committed();
   gone := 0;
   wait_ms := 0;
   step := 'caught up';

@@ -44,7 +44,7 @@ declare
   was jsonb;
 begin
   perform windlass.tenant_for(tenant);
-  perform windlass.need_tenant(tenant);
+  perform windlass.check_tenant_exists(tenant);
   if coalesce(for_status not in ('succeeded', 'failed', 'dead_letter', 'canceled', 'event'), true) then
     raise exception 'status must be succeeded, failed, dead_letter, canceled or event' using errcode = 'WL007', column = 'status';
   elsif for_status = 'event' and for_key <> '*' then

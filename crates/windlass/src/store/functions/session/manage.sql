@@ -12,10 +12,10 @@ as $$
 #variable_conflict use_column
 begin
   if seconds not between 0 and 2592000 then
-    perform windlass.refuse_span('seconds', 0, 2592000);
+    perform windlass.raise_span('seconds', 0, 2592000);
   end if;
-  perform windlass.need_read_committed();
-  perform windlass.need_values(jsonb_build_object('hash', hash, 'seconds', seconds));
+  perform windlass.check_read_committed();
+  perform windlass.check_not_null(jsonb_build_object('hash', hash, 'seconds', seconds));
   if num_nonnulls(of_user, of_token) = 2 then
     raise exception 'a session is that of a person or of a token, not of both' using errcode = 'WL007', column = 'of_token';
   elsif of_user is not null then
@@ -39,7 +39,7 @@ begin
         where m.user_id = of_user order by m.created_at, m.tenant_id limit 1))
     on conflict do nothing;
   if not found then
-    perform windlass.refuse_used('hash', 'sessions_pkey');
+    perform windlass.raise_used('hash', 'sessions_pkey');
   end if;
   perform windlass.record_act(windlass.tenant_of_person(), 'session.begin', coalesce('user:' || of_user, 'token:' || of_token));
   return true;
@@ -68,7 +68,7 @@ set search_path = pg_catalog, windlass, pg_temp
 as $$
 begin
   perform windlass.tenant_for(tenant);
-  perform windlass.need_values(jsonb_build_object('tenant', tenant));
+  perform windlass.check_not_null(jsonb_build_object('tenant', tenant));
   update windlass.sessions s set chosen_tenant = tenant where s.secret_hash = hash;
   if found then
     perform windlass.record_act(tenant, 'session.tenant', tenant::text);

@@ -13,20 +13,20 @@ declare
   made uuid;
   was jsonb;
   became jsonb;
-  internal constant text[] := array['purge_barrier', 'purge_looked_at', 'quota_room'];
+  internal constant text[] := array['purge_barrier', 'purge_checked_at', 'quota_left'];
 begin
   if windlass.current_tenant() is not null then
     perform windlass.tenant_for(coalesce((select t.id from windlass.tenants t where t.slug = $1), '00000000-0000-0000-0000-000000000000'));
   end if;
-  perform windlass.refuse_tenant_fields(jsonb_build_object('slug', $1, 'name', $2, 'weight', $3));
+  perform windlass.check_tenant_fields(jsonb_build_object('slug', $1, 'name', $2, 'weight', $3));
   loop -- ends unless the tenant, or another one with its id, is created or deleted between the statements
-    perform windlass.refuse_tenant_id($4, $1);
+    perform windlass.check_tenant_id($4, $1);
     select to_jsonb(t) - internal into was from windlass.tenants t where t.slug = $1 for no key update;
     if found then
       if (was ->> 'id')::uuid <> $4 then
         raise exception 'the slug % belongs to the tenant %', $1, was ->> 'id' using errcode = 'WL007', column = 'id';
       elsif (was ->> 'name', (was ->> 'weight')::integer) is distinct from ($2, coalesce($3, (was ->> 'weight')::integer)) then
-        perform windlass.need_no_tenant('the list of tenants');
+        perform windlass.check_no_tenant('the list of tenants');
       end if;
       update windlass.tenants t set name = $2, weight = coalesce($3, t.weight), updated_at = now()
        where t.slug = $1 and (t.name, t.weight) is distinct from ($2, coalesce($3, t.weight))
@@ -43,13 +43,13 @@ begin
   end if;
   return made;
 exception when lock_not_available then
-  perform windlass.refuse_locked('the tenant');
+  perform windlass.raise_locked('the tenant');
 end
 $$;
 
 -- Refuses (WL007) an id for a tenant with this slug that stands for something else, is another tenant's, or was that of a deleted
 -- tenant: its rows of the audit trail remain.
-create or replace function windlass.refuse_tenant_id(id uuid, slug text) returns void
+create or replace function windlass.check_tenant_id(id uuid, slug text) returns void
 language plpgsql stable
 set search_path = pg_catalog, windlass, pg_temp
 as $$

@@ -7,13 +7,13 @@ as $$
 declare
   made uuid;
 begin
-  perform windlass.need_no_tenant('the list of tenants');
+  perform windlass.check_no_tenant('the list of tenants');
   -- A missing field is refused like an empty one.
-  perform windlass.refuse_tenant_fields('{"name": "", "slug": ""}' || fields - 'id');
+  perform windlass.check_tenant_fields('{"name": "", "slug": ""}' || fields - 'id');
   if fields ->> 'id' is not null and not windlass.is_of_type(fields ->> 'id', 'uuid') then
     raise exception 'id must be a UUID' using errcode = 'WL007', column = 'id';
   end if;
-  perform windlass.refuse_tenant_id((fields ->> 'id')::uuid, fields ->> 'slug');
+  perform windlass.check_tenant_id((fields ->> 'id')::uuid, fields ->> 'slug');
   insert into windlass.tenants (id, slug, name, weight, timezone, max_queued, max_running, requests_per_minute,
       max_lanes, max_queue_names, max_triggers)
     select coalesce(n.id, gen_random_uuid()), n.slug, n.name, coalesce(n.weight, 1), coalesce(n.timezone, 'UTC'), n.max_queued,
@@ -24,8 +24,8 @@ begin
     on conflict do nothing
   returning id into made;
   if not found then
-    perform windlass.refuse_tenant_id((fields ->> 'id')::uuid, fields ->> 'slug'); -- again: it was created meanwhile
-    perform windlass.refuse_used('slug', 'tenants_slug_unique');
+    perform windlass.check_tenant_id((fields ->> 'id')::uuid, fields ->> 'slug'); -- again: it was created meanwhile
+    perform windlass.raise_used('slug', 'tenants_slug_unique');
   end if;
   if fields ->> 'max_queued' is not null then
     perform windlass.watch_tenants();
@@ -36,7 +36,7 @@ end
 $$;
 
 -- Refuses (WL007) unknown and invalid fields of a tenant, with the field's name.
-create or replace function windlass.refuse_tenant_fields(fields jsonb) returns void
+create or replace function windlass.check_tenant_fields(fields jsonb) returns void
 language plpgsql stable
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -76,14 +76,14 @@ create or replace function windlass.shown_tenant(of_id uuid) returns jsonb
 language sql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
-  select to_jsonb(t) - 'purge_barrier' - 'purge_looked_at' - 'quota_room' from windlass.tenants t where t.id = windlass.tenant_for(of_id)
+  select to_jsonb(t) - 'purge_barrier' - 'purge_checked_at' - 'quota_left' from windlass.tenants t where t.id = windlass.tenant_for(of_id)
 $$;
 
 -- Changes the given fields. A limit that is given as null is removed, or reset to its default if it has one. A tenant
 -- that is being deleted stays so, except the default tenant, which earlier builds let an operator mark. A tenant that is as
 -- requested keeps its time of change, and nothing is recorded.
 -- Returns null if there is none. Waits at most three seconds for a transaction that has locked the tenant's row, which an
--- application can keep open: one that enqueued with a fixed snapshot (see refuse_tenant), or under a quota.
+-- application can keep open: one that enqueued with a fixed snapshot (see check_tenants_active), or under a quota.
 create or replace function windlass.change_tenant(of_id uuid, fields jsonb) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -93,9 +93,9 @@ as $$
 declare
   was jsonb;
 begin
-  perform windlass.need_no_tenant('the list of tenants');
+  perform windlass.check_no_tenant('the list of tenants');
   perform windlass.tenant_for(of_id);
-  perform windlass.refuse_tenant_fields(fields);
+  perform windlass.check_tenant_fields(fields);
   -- Locked first: an update that waits for the row would see concurrent changes in it, but not in the row that it is
   -- joined with.
   perform from windlass.tenants t where t.id = of_id for no key update;
@@ -108,7 +108,7 @@ begin
     from (select p.* from windlass.tenants o cross join lateral jsonb_populate_record(o, fields) p where o.id = of_id) n
    where t.id = of_id;
   if windlass.shown_tenant(of_id) <> was then
-    update windlass.tenants t set quota_room = null, updated_at = now() where t.id = of_id;
+    update windlass.tenants t set quota_left = null, updated_at = now() where t.id = of_id;
     if fields ->> 'max_queued' is not null then
       perform windlass.open_quota(of_id);
     end if;
@@ -120,7 +120,7 @@ begin
   end if;
   return windlass.shown_tenant(of_id);
 exception when lock_not_available then
-  perform windlass.refuse_locked('the tenant');
+  perform windlass.raise_locked('the tenant');
 end
 $$;
 
@@ -135,9 +135,9 @@ as $$
 declare
   was jsonb;
 begin
-  perform windlass.need_no_tenant('the list of tenants');
+  perform windlass.check_no_tenant('the list of tenants');
   perform windlass.tenant_for(of_id);
-  perform windlass.refuse_default_tenant(of_id);
+  perform windlass.check_default_tenant(of_id);
   perform from windlass.tenants t where t.id = of_id for no key update;
   was := windlass.shown_tenant(of_id);
   update windlass.tenants t set status = 'deleting', updated_at = now() where t.id = of_id and t.status <> 'deleting';
@@ -147,7 +147,7 @@ begin
   end if;
   return windlass.shown_tenant(of_id);
 exception when lock_not_available then
-  perform windlass.refuse_locked('the tenant');
+  perform windlass.raise_locked('the tenant');
 end
 $$;
 
@@ -155,7 +155,7 @@ $$;
 -- tenant that can be processed. Tenants take turns, so one that waits or fails does not delay the others. The reason
 -- why one cannot be processed is stored in its row: some of its data is under legal hold, or an error, after which it
 -- is tried again in a minute. Does not wait for locks of open transactions.
-create or replace function windlass.purge_deleted_tenants(most integer) returns integer
+create or replace function windlass.purge_deleted_tenants(most integer default 1000) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 set lock_timeout = '200ms'
@@ -167,7 +167,7 @@ declare
   purged integer := 0;
   blocked text;
 begin
-  perform windlass.need_read_committed();
+  perform windlass.check_read_committed();
   update windlass.tenants t set purge_blocked = held
    where t.id = any (array(
      select d.id from windlass.tenants d
@@ -175,8 +175,8 @@ begin
         and exists (select from windlass.legal_hold h where h.tenant_id = d.id) for update skip locked));
   select t.id into tenant from windlass.tenants t
    where t.status = 'deleting' and not exists (select from windlass.legal_hold h where h.tenant_id = t.id)
-     and (t.purge_blocked is null or t.purge_blocked = held or t.purge_looked_at < clock_timestamp() - interval '1 min')
-   order by t.purge_looked_at nulls first, t.id limit 1 for update skip locked;
+     and (t.purge_blocked is null or t.purge_blocked = held or t.purge_checked_at < clock_timestamp() - interval '1 min')
+   order by t.purge_checked_at nulls first, t.id limit 1 for update skip locked;
   if not found then
     perform windlass.unwatch_tenants();
     return -1;
@@ -188,7 +188,7 @@ begin
     blocked := sqlerrm;
   end;
   update windlass.tenants t
-     set purged_jobs = t.purged_jobs + purged, purge_looked_at = clock_timestamp(), purge_blocked = blocked
+     set purged_jobs = t.purged_jobs + purged, purge_checked_at = clock_timestamp(), purge_blocked = blocked
    where t.id = tenant;
   return purged;
 end

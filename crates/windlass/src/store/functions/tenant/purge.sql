@@ -12,19 +12,19 @@ declare
   is_new boolean;
   was jsonb;
 begin
-  perform windlass.need_read_committed();
+  perform windlass.check_read_committed();
   if tenant is null or most is null or most < 1 then -- with 0, nothing would be deleted, which looks like nothing left
     raise exception 'tenant is required, and most must be at least 1, not %', coalesce(most::text, 'null')
       using errcode = 'WL007', column = case when tenant is null then 'tenant' else 'most' end;
   end if;
   perform windlass.tenant_for(tenant);
-  perform windlass.refuse_default_tenant(tenant);
+  perform windlass.check_default_tenant(tenant);
   purged := 0;
   done := not exists (select from windlass.tenants t where t.id = tenant);
   if done then
     return; -- the gate of holds would stay
   end if;
-  perform windlass.refuse_held_tenant(tenant);
+  perform windlass.check_held_tenant(tenant);
   perform from windlass.tenants t where t.id = tenant and t.status <> 'deleting' for no key update;
   was := windlass.shown_tenant(tenant);
   update windlass.tenants t set status = 'deleting', updated_at = now() where t.id = tenant and t.status <> 'deleting';
@@ -37,7 +37,7 @@ begin
   end if;
   select s.purged, s.done and not is_new into purged, done from windlass.purge_step(tenant, most, false) s;
 exception when lock_not_available then
-  perform windlass.refuse_locked('the tenant');
+  perform windlass.raise_locked('the tenant');
 end
 $$;
 
@@ -65,7 +65,7 @@ declare
   now_running pg_snapshot := pg_current_snapshot();
   was record;
 begin
-  perform windlass.refuse_default_tenant(tenant); -- whoever marked it
+  perform windlass.check_default_tenant(tenant); -- whoever marked it
   purged := 0;
   select t.updated_at = now() as is_marked_here, least(t.purge_barrier, pg_snapshot_xmax(now_running)) as barrier into was
     from windlass.tenants t where t.id = tenant;
@@ -74,7 +74,7 @@ begin
     return;
   end if;
   begin
-    perform windlass.refuse_held_tenant(tenant);
+    perform windlass.check_held_tenant(tenant);
     if not was.is_marked_here then
       update windlass.tenants t set purge_barrier = was.barrier where t.id = tenant and t.purge_barrier is distinct from was.barrier;
     end if;
@@ -101,7 +101,7 @@ end
 $$;
 
 -- Refuses (WL003) to delete the default tenant, which an application with one tenant never names.
-create or replace function windlass.refuse_default_tenant(tenant uuid) returns void
+create or replace function windlass.check_default_tenant(tenant uuid) returns void
 language plpgsql
 as $$
 begin
@@ -112,7 +112,7 @@ end
 $$;
 
 -- Refuses (WL020) to delete a tenant with data under a legal hold. Waits for a hold that is being placed.
-create or replace function windlass.refuse_held_tenant(tenant uuid) returns void
+create or replace function windlass.check_held_tenant(tenant uuid) returns void
 language plpgsql
 as $$
 #variable_conflict use_column

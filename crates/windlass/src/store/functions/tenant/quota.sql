@@ -9,7 +9,7 @@
 -- Lock: the tenant's row, so that all transactions that add jobs to one tenant are serialized and see what the previous
 -- ones committed. The row is written and not only locked: in a transaction with a fixed snapshot, that turns an
 -- outdated count into a serialization failure.
-create or replace function windlass.hold_to_quota(tenant uuid, added bigint) returns void
+create or replace function windlass.limit_to_quota(tenant uuid, added bigint) returns void
 language plpgsql
 as $$
 #variable_conflict use_column
@@ -21,8 +21,8 @@ begin
   if not found then
     return;
   end if;
-  update windlass.tenants t set quota_room = t.quota_room - added where t.id = tenant returning t.max_queued, t.quota_room into quota;
-  if quota.quota_room >= 0 or quota.max_queued is null then
+  update windlass.tenants t set quota_left = t.quota_left - added where t.id = tenant returning t.max_queued, t.quota_left into quota;
+  if quota.quota_left >= 0 or quota.max_queued is null then
     return;
   end if;
   select coalesce(sum(c.queued + c.running + c.scheduled + c.blocked), 0) into unended from (
@@ -32,7 +32,7 @@ begin
   if unended > quota.max_queued then
     raise exception 'the tenant % has reached its job quota', tenant using errcode = 'WL010', detail = quota.max_queued::text;
   end if;
-  update windlass.tenants t set quota_room = case when windlass.is_quota_open(tenant) then 0 else least(quota.max_queued - unended, 100) end
+  update windlass.tenants t set quota_left = case when windlass.is_quota_open(tenant) then 0 else least(quota.max_queued - unended, 100) end
    where t.id = tenant;
 end
 $$;
@@ -70,8 +70,8 @@ begin
 end
 $$;
 
--- Takes the lock of hold_to_quota before any other. Functions that add a job with keys call it first: a batch takes the
--- keys of its second job after hold_to_quota of its first, so a transaction that held such a key while it waited for
+-- Takes the lock of limit_to_quota before any other. Functions that add a job with keys call it first: a batch takes the
+-- keys of its second job after limit_to_quota of its first, so a transaction that held such a key while it waited for
 -- the row would deadlock.
 create or replace function windlass.lock_quota(tenant uuid) returns void
 language plpgsql
@@ -83,7 +83,7 @@ end
 $$;
 
 -- Takes the lock on the tenant's row that the rest of an enqueue needs, before a lane is created: that of lock_quota, or,
--- in a transaction with a fixed snapshot, that of refuse_tenant. Others hold the row while they wait for the lane.
+-- in a transaction with a fixed snapshot, that of check_tenants_active. Others hold the row while they wait for the lane.
 create or replace function windlass.lock_tenant(tenant uuid) returns void
 language plpgsql
 as $$

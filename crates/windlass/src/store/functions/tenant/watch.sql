@@ -13,7 +13,7 @@ $$;
 -- Ends these checks when they are not needed: no tenant has a quota or is being deleted, and the last one was deleted a
 -- minute ago, so no process can still cache its lanes. A tenant that is suspended, or whose deletion is blocked by a
 -- legal hold, counts for a minute only: it may stay so for years, and our processes refresh within seconds. An
--- application's jobs are always checked (see refuse_routed). Does nothing while another transaction is in
+-- application's jobs are always checked (see check_routed). Does nothing while another transaction is in
 -- watch_tenants.
 create or replace function windlass.unwatch_tenants() returns void
 language plpgsql
@@ -36,12 +36,12 @@ $$;
 
 -- The check of the fast path while some tenant is watched: refuses the job if the tenant does not accept jobs or has
 -- reached its quota.
-create or replace function windlass.refuse_watched(tenant uuid) returns void
+create or replace function windlass.check_watched(tenant uuid) returns void
 language plpgsql
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 begin
-  perform windlass.refuse_tenant(array[tenant]);
-  perform windlass.hold_to_quota(tenant, 1);
+  perform windlass.check_tenants_active(array[tenant]);
+  perform windlass.limit_to_quota(tenant, 1);
 end
 $$;

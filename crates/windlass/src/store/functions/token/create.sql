@@ -28,14 +28,14 @@ declare
   creator jsonb;
 begin
   perform windlass.tenant_for(for_tenant);
-  perform windlass.need_read_committed();
+  perform windlass.check_read_committed();
   if for_tenant is distinct from '00000000-0000-0000-0000-000000000000'
       and not exists (select from windlass.tenants t where t.id = for_tenant and t.status <> 'deleting') then
     raise exception 'tenant % not found', coalesce(for_tenant::text, 'null')
       using errcode = 'WL003', detail = coalesce(for_tenant::text, '');
   end if;
-  perform windlass.refuse_token(for_tenant, token);
-  perform windlass.need_values(jsonb_build_object('hash', hash));
+  perform windlass.check_token(for_tenant, token);
+  perform windlass.check_not_null(jsonb_build_object('hash', hash));
   perform windlass.lock_gate(for_tenant, 'tokens');
   creator := windlass.lock_link_creator(for_tenant, windlass.actor_for(token ->> 'created_by'));
   if creator is null or creator ->> 'role' <> nullif(current_setting('windlass.actor', true), '')::jsonb ->> 'role' then
@@ -47,21 +47,21 @@ begin
   delete from windlass.api_tokens t where t.tenant_id = for_tenant and t.id = any (array(
     select x.id from windlass.api_tokens x where x.tenant_id = for_tenant and not windlass.is_valid(x)
      order by coalesce(x.revoked_at, x.expires_at) desc, x.id offset 999));
-  perform windlass.refuse_instant('expires_at', (token ->> 'expires_at')::timestamptz);
+  perform windlass.check_instant('expires_at', (token ->> 'expires_at')::timestamptz);
   insert into windlass.api_tokens (tenant_id, id, kind, name, secret_hash, role, scopes, created_by, expires_at)
     select for_tenant, n.id, n.kind, n.name, hash, n.role, n.scopes, windlass.actor_for(n.created_by), n.expires_at
       from jsonb_to_record(token) n (id text, kind text, name text, role text, scopes text[], created_by text, expires_at timestamptz)
     on conflict do nothing;
   if not found then
-    perform windlass.refuse_used('id', 'api_tokens_by_id');
+    perform windlass.raise_used('id', 'api_tokens_by_id');
   end if;
   return windlass.shown_token(for_tenant, token ->> 'id');
 end
 $$;
 
 -- Refuses (WL007) a token that does not exist in this form, or that a list of tokens could not show.
-drop function if exists windlass.refuse_token(jsonb); -- of earlier builds
-create or replace function windlass.refuse_token(for_tenant uuid, token jsonb) returns void
+drop function if exists windlass.check_token(jsonb); -- of earlier builds
+create or replace function windlass.check_token(for_tenant uuid, token jsonb) returns void
 language plpgsql immutable
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -77,8 +77,8 @@ declare
       or jsonb_path_exists(token, 'strict $.scopes[*] ? (@.type() != "string" || @ like_regex "^.{101}")', '{}', true)
       or jsonb_typeof(token -> 'scopes') = 'array' and jsonb_array_length(token -> 'scopes') > 100 then 'scopes' end;
 begin
-  perform windlass.refuse_texts(jsonb_build_object('id', token ->> 'id'), 1, 500);
-  perform windlass.refuse_texts(jsonb_build_object('name', left(token ->> 'name', 201)), 1, 200);
+  perform windlass.check_texts(jsonb_build_object('id', token ->> 'id'), 1, 500);
+  perform windlass.check_texts(jsonb_build_object('name', left(token ->> 'name', 201)), 1, 200);
   if field is not null then
     raise exception 'the role must be one of the kind, and scopes at most 100 texts of 100 characters'
       using errcode = 'WL007', column = field;

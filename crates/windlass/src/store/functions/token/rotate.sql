@@ -13,7 +13,7 @@ declare
   was jsonb;
 begin
   if overlap_seconds is null or overlap_seconds not between 0 and 2592000 then
-    perform windlass.refuse_span('overlap_seconds', 0, 2592000);
+    perform windlass.raise_span('overlap_seconds', 0, 2592000);
   end if;
   successor := windlass.store_token(of_tenant, token, hash);
   if successor is null then

@@ -10,9 +10,9 @@ declare
   new_id uuid;
 begin
   perform windlass.tenant_for(tenant);
-  perform windlass.need_values(jsonb_build_object('tenant', tenant));
-  perform windlass.refuse_trigger(fields, next_due);
-  perform windlass.hold_to_triggers(tenant);
+  perform windlass.check_not_null(jsonb_build_object('tenant', tenant));
+  perform windlass.check_trigger(fields, next_due);
+  perform windlass.limit_triggers(tenant);
   perform windlass.route(tenant, fields ->> 'definition_key', null, null); -- refuses a definition that does not exist or is not active
   insert into windlass.job_triggers (tenant_id, label, is_enabled, trigger_type, event_name, conditions, cron_expr, timezone,
       definition_id, payload_template, dedupe_window_seconds, created_by, misfire, misfire_max, misfire_window_seconds,
@@ -47,7 +47,7 @@ $$;
 -- Refuses (WL015) a new trigger if the tenant has reached its limit.
 -- Creations take turns, so the limit is exact at every isolation level: with an older snapshot, the turn fails (40001).
 -- Not the tenant's row, which an open enqueue may hold because of its quota.
-create or replace function windlass.hold_to_triggers(tenant uuid) returns void
+create or replace function windlass.limit_triggers(tenant uuid) returns void
 language plpgsql
 as $$
 #variable_conflict use_column

@@ -24,7 +24,7 @@ declare
   share integer;
 begin
   if late_ms not between 0 and 3600000 then
-    perform windlass.refuse_span('late_ms', 0, 3600000);
+    perform windlass.raise_span('late_ms', 0, 3600000);
   end if;
   select count(*) >= most, array_agg(distinct t.tenant_id) into is_full, turns
     from (select t.tenant_id from windlass.job_triggers t where t.next_due_at <= late order by t.next_due_at limit most) t;
@@ -77,7 +77,7 @@ declare
   lease interval := make_interval(secs => lease_ms / 1000.0);
 begin
   if coalesce(lease_ms not between 1 and 600000, true) then
-    perform windlass.refuse_span('lease_ms', 1, 600000);
+    perform windlass.raise_span('lease_ms', 1, 600000);
   elsif by_holder is null then
     raise exception 'by_holder must be a uuid' using errcode = 'WL007', column = 'by_holder';
   elsif coalesce(of_duty not in ('schedule', 'dispatch', 'prune', 'retire'), true) then

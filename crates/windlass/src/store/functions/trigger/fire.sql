@@ -27,12 +27,12 @@ begin
       and windlass.is_list(expected) and windlass.is_list(next_dues) and windlass.is_list(ords) and windlass.is_list(dues)
       and windlass.is_list(reasons) and windlass.is_list(jobs) and windlass.is_list(lanes) and windlass.is_list(attempts)
       and windlass.is_list(keys) and windlass.is_list(payloads) and windlass.is_list(delays)) then
-    perform windlass.refuse_array();
+    perform windlass.raise_array();
   end if;
-  perform windlass.need_read_committed(); -- overlap: see run_trigger
+  perform windlass.check_read_committed(); -- overlap: see run_trigger
   perform windlass.tenants_for(tenants);
   if not windlass.is_full(dues, cardinality(ords)) then
-    perform windlass.refuse_list('dues');
+    perform windlass.raise_list('dues');
   end if;
   perform windlass.stay_durable();
   -- Routes are cached for some seconds. The plain insert would refuse the whole batch for a tenant that was suspended or

@@ -97,11 +97,11 @@ declare
   outcomes jsonb := '[]';
 begin
   if not (windlass.is_list(dues) and windlass.is_list(jobs) and windlass.is_list(payloads)) then
-    perform windlass.refuse_array();
+    perform windlass.raise_array();
   elsif cardinality(jobs) > 1000 then -- so that the row of the audit trail names each of them
     raise exception 'jobs must have at most 1000 elements' using errcode = 'WL007', column = 'jobs';
   end if;
-  perform windlass.need_read_committed();
+  perform windlass.check_read_committed();
   perform windlass.tenant_for(tenant);
   perform windlass.stay_durable();
   perform from windlass.job_triggers t

@@ -23,17 +23,17 @@ declare
   was jsonb;
 begin
   if not windlass.is_list(missed) then
-    perform windlass.refuse_array();
+    perform windlass.raise_array();
   end if;
-  perform windlass.need_read_committed(); -- fires are read under the lock
+  perform windlass.check_read_committed(); -- fires are read under the lock
   perform windlass.tenant_for(tenant);
-  perform windlass.refuse_trigger(fields, next_due);
+  perform windlass.check_trigger(fields, next_due);
   if not windlass.is_full(missed, cardinality(missed)) then
-    perform windlass.refuse_list('missed');
+    perform windlass.raise_list('missed');
   elsif missed <> '{}' then
-    perform windlass.need_values(jsonb_build_object('why', why));
+    perform windlass.check_not_null(jsonb_build_object('why', why));
   end if;
-  perform windlass.refuse_instant('missed', m) from unnest(missed) m;
+  perform windlass.check_instant('missed', m) from unnest(missed) m;
   select t.overlap, t.next_due_at, to_jsonb(t) as fields into old from windlass.job_triggers t
    where t.tenant_id = tenant and t.id = trigger and t.generation = seen and t.deleted_at is null for update;
   if not found then
@@ -105,13 +105,13 @@ declare
   was jsonb;
 begin
   if not windlass.is_list(missed) then
-    perform windlass.refuse_array();
+    perform windlass.raise_array();
   end if;
   perform windlass.tenant_for(tenant);
   if not windlass.is_full(missed, cardinality(missed)) then
-    perform windlass.refuse_list('missed');
+    perform windlass.raise_list('missed');
   end if;
-  perform windlass.refuse_instant('missed', m) from unnest(missed) m;
+  perform windlass.check_instant('missed', m) from unnest(missed) m;
   select t.next_due_at into old from windlass.job_triggers t
    where t.tenant_id = tenant and t.id = trigger and t.generation = seen and t.deleted_at is null for update;
   if not found or windlass.is_overtaken(old.next_due_at, expected, missed, null) then

@@ -10,7 +10,7 @@ declare
   at constant timestamptz := clock_timestamp();
 begin
   if coalesce(running not between 0 and 1000000, true) then
-    perform windlass.refuse_span('running', 0, 1000000);
+    perform windlass.raise_span('running', 0, 1000000);
   end if;
   update windlass.job_workers w
      set last_seen_at = at, lease_expires_at = at + w.lease_seconds * interval '1 s', running_count = running

@@ -1,6 +1,6 @@
 -- The lanes of these definitions and queues that have queued jobs, with the data for fair scheduling. definition_keys,
--- queues: null means all. rooms: the numbers of the limits on running jobs that apply to the lane, as in the messages
--- of ring_for_room; empty before the first claim. Lanes of paused queues and of tenants that are suspended or being
+-- queues: null means all. limits: the numbers of the limits on running jobs that apply to the lane, as in the messages
+-- of notify_limits; empty before the first claim. Lanes of paused queues and of tenants that are suspended or being
 -- deleted are omitted.
 -- Index: line's primary key, from one lane to the next (a loose index scan), so the cost depends on the lanes with
 -- work, not on their jobs or on all lanes. If the definitions have fewer lanes than the scan has visited, those are
@@ -8,7 +8,7 @@
 -- Trap: each lane with work is looked up separately (`offset 0` prevents another join order): as a join, it read the
 -- whole scan once for each existing lane, and with 30,000 lanes that took more than five minutes.
 create or replace function windlass.active_lanes(definition_keys text[], queues text[])
-returns table (lane integer, tenant_id uuid, definition_key text, queue text, priority smallint, weight integer, rooms integer[])
+returns table (lane integer, tenant_id uuid, definition_key text, queue text, priority smallint, weight integer, limits integer[])
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -28,7 +28,7 @@ declare
   known integer[];
 begin
   if not (windlass.is_list(active_lanes.definition_keys) and windlass.is_list(active_lanes.queues)) then
-    perform windlass.refuse_array();
+    perform windlass.raise_array();
   end if;
   loop
     with recursive walk (lane, step) as (
@@ -68,7 +68,7 @@ create or replace function windlass.has_several_tenants(definition_keys text[]) 
 language sql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
-  select windlass.refuse_array() where not windlass.is_list(definition_keys);
+  select windlass.raise_array() where not windlass.is_list(definition_keys);
   select count(distinct e.tenant_id) > 1
     from windlass.job_definitions d
     cross join lateral (
@@ -85,7 +85,7 @@ create or replace function windlass.lanes_with_work(lanes integer[]) returns set
 language sql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
-  select windlass.refuse_array() where not windlass.is_list(lanes_with_work.lanes);
+  select windlass.raise_array() where not windlass.is_list(lanes_with_work.lanes);
   select n.id from unnest(lanes_with_work.lanes) w (lane)
     cross join lateral (select l.id, l.tenant_id, l.queue from windlass.lane l where l.id = w.lane offset 0) n
    where exists (select from windlass.line l where l.lane = w.lane)

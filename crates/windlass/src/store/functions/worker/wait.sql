@@ -11,7 +11,7 @@ set search_path = pg_catalog, windlass, pg_temp
 as $$
 #variable_conflict use_column
 begin
-  perform windlass.need_read_committed();
+  perform windlass.check_read_committed();
   perform set_config('synchronous_commit', 'off', true);
   if not is_waiting then
     perform windlass.end_waiting(array[by_worker]);
@@ -41,7 +41,7 @@ language plpgsql
 as $$
 #variable_conflict use_column
 begin
-  perform windlass.need_read_committed();
+  perform windlass.check_read_committed();
   if not windlass.lock_waiting() then
     return;
   end if;

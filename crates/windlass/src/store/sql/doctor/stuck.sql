@@ -4,7 +4,7 @@
 -- least a lease before that. prune: rules that should have been applied hours ago, if none was for an hour. retention:
 -- rules that are applied and fall behind.
 with progress as materialized (
-  select p.definition_key, p.status, p.keep_seconds, p.due, p.behind_seconds, max(p.looked_at) over () as last_look
+  select p.definition_key, p.status, p.keep_seconds, p.due, p.behind_seconds, max(p.checked_at) over () as last_look
     from windlass.retention_progress() p)
 select 'promote' as kind, '' as name, count(*) as jobs, coalesce(extract(epoch from clock_timestamp() - min(d.due_at))::bigint,
        0) as age_seconds

@@ -1,6 +1,6 @@
 -- Refuses invalid options of the SQL function, with the field's name; Rust callers validate before.
 -- texts: dedupe_key, idempotency_key, ordering_key, subject_type, subject_id, correlation_id, source_ref, trace.
-create or replace function windlass.refuse_options(
+create or replace function windlass.check_options(
   payload jsonb, source text, max_attempts integer, if_unmet text, uniqueness jsonb, tags text[], texts text[])
 returns void
 language plpgsql immutable
@@ -9,9 +9,9 @@ declare
   refused text;
 begin
   if payload is null then
-    raise exception 'payload must not be null' using errcode = 'WL007', column = 'payload';
+    perform windlass.raise_null('payload');
   end if;
-  perform windlass.refuse_json('payload', payload);
+  perform windlass.check_json('payload', payload);
   if windlass.source_code(source) is null then
     raise exception 'source % is not one of manual, event, schedule, system', quote_nullable(source)
       using errcode = 'WL007', column = 'source';
@@ -23,8 +23,8 @@ begin
     raise exception 'if_unmet % is not one of cancel, run, wait', quote_literal(if_unmet) using errcode = 'WL007', column = 'if_unmet';
   end if;
   if not windlass.is_uniqueness(uniqueness) then
-    raise exception 'uniqueness must be "active", "forever" or {"window_seconds": n}, where n is greater than 0 and at most % (10 years)',
-      316224000
+    raise exception 'uniqueness must be "active", "forever" or {"window_seconds": n}, where n is greater than 0 and at most % (ten years)',
+      315360000
       using errcode = 'WL007', column = 'uniqueness';
   end if;
   if cardinality(tags) > 20 or not windlass.is_list(tags) or exists (select from unnest(tags) t where t is null

@@ -1,7 +1,7 @@
 -- Refuses (WL007) fields of a trigger that a keeper could not use, with the field's name. Rust validates more
 -- (trigger/check.rs): the cron expression, the template and the conditions. Problems that only a keeper can detect are
 -- recorded in `problem`.
-create or replace function windlass.refuse_trigger(fields jsonb, next_due timestamptz) returns void
+create or replace function windlass.check_trigger(fields jsonb, next_due timestamptz) returns void
 language plpgsql stable
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -54,9 +54,9 @@ begin
   if found then
     raise exception '% is not allowed for this trigger', refused using errcode = 'WL007', column = refused;
   end if;
-  perform windlass.refuse_instant('starts_at', (fields ->> 'starts_at')::timestamptz);
-  perform windlass.refuse_instant('ends_at', (fields ->> 'ends_at')::timestamptz);
-  perform windlass.refuse_instant('next_due', next_due);
+  perform windlass.check_instant('starts_at', (fields ->> 'starts_at')::timestamptz);
+  perform windlass.check_instant('ends_at', (fields ->> 'ends_at')::timestamptz);
+  perform windlass.check_instant('next_due', next_due);
 end
 $$;
 

@@ -1,6 +1,6 @@
 -- Wakes waiting workers and sends them the lane; null means all lanes. Correctness depends on polling; this only
 -- reduces latency: an enqueue that checked before a worker wrote its row is found by that worker's next poll.
-create or replace function windlass.ring(lane integer) returns void
+create or replace function windlass.notify_lane(lane integer) returns void
 language plpgsql
 as $$
 begin

@@ -3,7 +3,7 @@
 -- have the same tenant, lane and number of attempts. Our own processes get a job's lane from route_of and validate its
 -- payload, and are trusted with both. An application or an operator may pass anything: a job in another tenant's lane would take that
 -- tenant's turn, and a payload of a gigabyte would fail every claim that reads it.
-create or replace function windlass.refuse_routed(
+create or replace function windlass.check_routed(
   tenants uuid[], jobs uuid[], lanes integer[], attempts smallint[], parts integer[], payloads json[], extras jsonb[])
 returns void
 language plpgsql
@@ -28,17 +28,17 @@ begin
   end if;
   if not (windlass.is_full(tenants, routes) and windlass.is_full(jobs, n) and windlass.is_full(lanes, routes)
       and windlass.is_full(attempts, routes)) or exists (select from unnest(payloads) p (payload) where p.payload is null) then
-    perform windlass.refuse_list(case when not windlass.is_full(tenants, routes) then 'tenant' when not windlass.is_full(jobs, n) then 'job'
+    perform windlass.raise_list(case when not windlass.is_full(tenants, routes) then 'tenant' when not windlass.is_full(jobs, n) then 'job'
       when not windlass.is_full(lanes, routes) then 'lane' when not windlass.is_full(attempts, routes) then 'max_attempts'
       else 'payload' end);
   end if;
   if exists (select from unnest(parts) p group by p having p is null or p not between 1 and n or count(*) > 64) then
     raise exception 'a part must have a number from 1 to the number of jobs, and at most 64 jobs' using errcode = 'WL007', column = 'parts';
   end if;
-  perform windlass.refuse_ids(jobs);
+  perform windlass.check_ids(jobs);
   perform windlass.tenants_for(tenants);
   if windlass.routes_jobs() then
-    perform windlass.need_own_session();
+    perform windlass.check_own_session();
     return;
   end if;
   select n.lane into refused from unnest(tenants, lanes) n (tenant, lane)
@@ -62,14 +62,14 @@ begin
   if found then
     raise exception 'payload has % bytes of JSON; at most 1048576 are allowed', refused using errcode = 'WL005', column = 'payload';
   end if;
-  perform windlass.refuse_json('payload', n.payload::jsonb) from unnest(payloads) n (payload);
-  perform windlass.refuse_options('{}', coalesce(x.source, 'manual'), null, null, null, x.tags,
+  perform windlass.check_json('payload', n.payload::jsonb) from unnest(payloads) n (payload);
+  perform windlass.check_options('{}', coalesce(x.source, 'manual'), null, null, null, x.tags,
       array[null, null, null, x.subject_type, x.subject_id, x.correlation_id, x.source_ref, x.trace])
     from unnest(extras) n (extra)
     cross join lateral jsonb_to_record(n.extra) x (source text, source_ref text, correlation_id text, subject_type text, subject_id text,
       trace text, tags text[])
    where n.extra is not null;
-  perform windlass.refuse_tenant(array(select distinct t from unnest(tenants) t)); -- the lane may be older than a suspension
+  perform windlass.check_tenants_active(array(select distinct t from unnest(tenants) t)); -- the lane may be older than a suspension
 end
 $$;
 
@@ -79,7 +79,7 @@ $$;
 -- created any more, and jobs from an outbox or another queue have old ids. Ids of other versions contain no time; one in
 -- the range of a future day is moved when the partition of that day is created (see partition_rows.sql).
 -- The nil and the max UUID are refused: lists start and end with them, so no list would show such a job.
-create or replace function windlass.refuse_ids(jobs uuid[]) returns void
+create or replace function windlass.check_ids(jobs uuid[]) returns void
 language plpgsql stable
 set search_path = pg_catalog, windlass, pg_temp
 as $$

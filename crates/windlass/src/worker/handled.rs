@@ -1,39 +1,41 @@
 //! The worker's data of each definition that it has a handler for: the handler, and the policies as last read.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::RwLock;
 
 use super::handler::AnyHandler;
 use super::running::Slot;
 use super::settler::UnsettledAttempt;
+use crate::attempt::compiled::CompiledDefinition;
 use crate::attempt::ending;
-use crate::attempt::known::Known;
 use crate::attempt::run_result::RunResult;
 use crate::model::job::claimed::Claimed;
 use crate::model::job::settle::Retry;
 use crate::telemetry::Meters;
 
 /// One definition that this worker has a handler for.
-pub(crate) struct Kind {
+pub(crate) struct HandledDefinition {
     pub(crate) handler: Arc<dyn AnyHandler>,
-    pub(crate) known: RwLock<Arc<Known>>,
+    pub(crate) compiled: RwLock<Arc<CompiledDefinition>>,
     pub(crate) meters: Arc<Meters>,
 }
 
-impl std::fmt::Debug for Kind {
+impl std::fmt::Debug for HandledDefinition {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Kind").finish_non_exhaustive()
+        f.debug_struct("HandledDefinition").finish_non_exhaustive()
     }
 }
 
 /// The current data of a definition that one run needs.
-pub(crate) struct Kit {
+pub(crate) struct DefinitionSnapshot {
     pub(crate) handler: Arc<dyn AnyHandler>,
-    pub(crate) known: Arc<Known>,
+    pub(crate) compiled: Arc<CompiledDefinition>,
     pub(crate) meters: Arc<Meters>,
 }
 
-impl Kit {
+impl DefinitionSnapshot {
     /// Decides how an attempt ends; the settler writes it.
     pub(crate) fn end(
         &self,
@@ -51,7 +53,7 @@ impl Kit {
         } else {
             result
         };
-        let policies = self.known.policies.clone();
+        let policies = self.compiled.policies.clone();
         let (ending, outcome, next) = ending::decide(&claimed, &policies, &result, ran);
         let meters = self.meters.clone();
         UnsettledAttempt {
@@ -69,9 +71,9 @@ impl Kit {
     }
 }
 
-impl Kind {
-    pub(crate) fn kit(&self) -> Kit {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner).clone();
-        Kit { handler: self.handler.clone(), known, meters: self.meters.clone() }
+impl HandledDefinition {
+    pub(crate) fn snapshot(&self) -> DefinitionSnapshot {
+        let compiled = self.compiled.read().clone();
+        DefinitionSnapshot { handler: self.handler.clone(), compiled, meters: self.meters.clone() }
     }
 }

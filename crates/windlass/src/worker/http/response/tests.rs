@@ -2,19 +2,24 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::{Answer, CallFault, CallResult, read, read_batch};
+use super::{CallFault, CallResponse, CallResult, read, read_batch};
 use crate::attempt::run_result::RunResult;
 use crate::model::job::settle::{Outcome, Retry};
 
 const LEASE: Duration = Duration::from_secs(300);
 
 fn response(status: u16, body: &str) -> CallResult {
-    CallResult::Answer(Answer { status, reason: "", retry_after: None, body: body.as_bytes().to_vec() })
+    CallResult::Response(CallResponse {
+        status,
+        reason: "",
+        retry_after: None,
+        body: body.as_bytes().to_vec(),
+    })
 }
 
 fn later(status: u16, seconds: u64) -> CallResult {
     let retry_after = Some(Duration::from_secs(seconds));
-    CallResult::Answer(Answer { status, reason: "", retry_after, body: Vec::new() })
+    CallResult::Response(CallResponse { status, reason: "", retry_after, body: Vec::new() })
 }
 
 fn one(response: &CallResult) -> RunResult {
@@ -121,13 +126,13 @@ fn a_batch_has_an_outcome_for_each_job() {
     assert_eq!(read[1].outcome, Outcome::Failed { retry: Retry::Permanent });
     assert_eq!(read[2].outcome, Outcome::Failed { retry: Retry::ByPolicy }, "no outcome for it");
     assert_eq!(read[3].done.hand_over, Some(LEASE));
-    for (answer, outcome) in [
+    for (response, outcome) in [
         (response(500, ""), Outcome::Failed { retry: Retry::ByPolicy }),
         (response(404, ""), Outcome::Failed { retry: Retry::Permanent }),
         (later(429, 3), Outcome::Snoozed { delay: Duration::from_secs(3) }),
         (response(200, "ok"), Outcome::Failed { retry: Retry::ByPolicy }),
     ] {
-        let all = read_batch(&answer, &jobs, LEASE);
+        let all = read_batch(&response, &jobs, LEASE);
         assert!(all.len() == 4 && all.iter().all(|(finish, _)| finish.outcome == outcome));
     }
 }

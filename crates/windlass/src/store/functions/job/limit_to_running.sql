@@ -1,20 +1,21 @@
--- Reduces the number of jobs that a claim may take from each lane to the room under the limits on running jobs: of the lane's definition,
--- over all tenants, and of its tenant, over all definitions. Returns the new counts.
+-- Reduces the number of jobs that a claim may take from each lane to what is left of the limits on running jobs: of the lane's
+-- definition, over all tenants, and of its tenant, over all definitions. Returns the new counts.
 -- Exact: claims under a limit are serialized by a lock that lasts until commit, and each counts what the previous ones have taken. The
--- end of a job only makes room. A separate lock and not the tenant's row, which a user's open transaction may hold because of its quota.
+-- end of a job only frees capacity. A separate lock and not the tenant's row, which a user's open transaction may hold because of its
+-- quota.
 -- The free slots are assigned to lanes in the given order. If there are too few for all of them, a lane gets only as many as it has jobs
 -- that this claim can lock: a lane that is empty, or whose jobs an open transaction of its tenant has locked, must not take the slots of
 -- the others. These rows stay locked, so the claim finds them.
 -- A claim that stays open holds its limits, and the others wait for it, but only a tenth of a second in all: then they take nothing under
 -- a locked limit, and the jobs of other lanes.
 -- Lock order: gates by id; before any row of the line.
-create or replace function windlass.hold_to_running(lanes integer[], after_seqs bigint[], counts integer[]) returns integer[]
+create or replace function windlass.limit_to_running(lanes integer[], after_seqs bigint[], counts integer[]) returns integer[]
 language plpgsql
 as $$
 #variable_conflict use_column
 declare
   limited uuid[];
-  room bigint[];
+  capacity bigint[];
   has_waited boolean := false;
   one record;
 begin
@@ -28,11 +29,11 @@ begin
   if limited = '{}' then
     return counts;
   end if;
-  room := array_fill(0::bigint, array[cardinality(limited)]);
+  capacity := array_fill(0::bigint, array[cardinality(limited)]);
   for n in 1 .. cardinality(limited) loop
     if windlass.try_lock_gate(limited[n], 'running', not has_waited) then
       perform windlass.mark_running(limited[n]);
-      room[n] := windlass.room_to_run(limited[n]);
+      capacity[n] := windlass.free_capacity(limited[n]);
     else
       has_waited := true;
     end if;
@@ -47,22 +48,21 @@ begin
      where l.definition is not null or l.tenant is not null
      order by w.ord
   loop
-    counts[one.ord] := greatest(0, least(counts[one.ord], room[one.definition], room[one.tenant]));
-    if counts[one.ord] > 0 and (room[one.definition] - counts[one.ord] < one.later_of_definition
-        or room[one.tenant] - counts[one.ord] < one.later_of_tenant) then
+    counts[one.ord] := greatest(0, least(counts[one.ord], capacity[one.definition], capacity[one.tenant]));
+    if counts[one.ord] > 0 and (capacity[one.definition] - counts[one.ord] < one.later_of_definition
+        or capacity[one.tenant] - counts[one.ord] < one.later_of_tenant) then
       counts[one.ord] := windlass.lock_in_lane(one.lane, one.after_seq, counts[one.ord]);
     end if;
     if one.definition is not null then
-      room[one.definition] := room[one.definition] - counts[one.ord];
+      capacity[one.definition] := capacity[one.definition] - counts[one.ord];
     end if;
     if one.tenant is not null then
-      room[one.tenant] := room[one.tenant] - counts[one.ord];
+      capacity[one.tenant] := capacity[one.tenant] - counts[one.ord];
     end if;
   end loop;
   return counts;
 end
 $$;
-drop function if exists windlass.hold_to_running(integer[], integer[]); -- of earlier builds
 
 -- Called by every claim and settlement, so in PL/pgSQL, which caches the plan: in SQL it was planned with every call, 85 us instead of
 -- 18.
@@ -80,7 +80,7 @@ $$;
 -- counters, a definition of 1,000 tenants took 171 ms per claim. For a while after a limit was set, rows of the definition without a mark
 -- are counted too (see mark_running).
 -- Index: live_by_limit, and live's primary key for a tenant.
-create or replace function windlass.room_to_run(of_id uuid) returns bigint
+create or replace function windlass.free_capacity(of_id uuid) returns bigint
 language plpgsql volatile
 as $$
 #variable_conflict use_column
@@ -91,7 +91,7 @@ begin
   if found then
     most := most - (select coalesce(sum(windlass.running_in(r.ids, r.ended)), 0)::bigint from (
       select l.ids, l.ended from windlass.live l where l.limited_by = of_id limit most) r);
-    if exists (select from windlass.gate g where g.of_id = room_to_run.of_id and g.purpose = 'unmarked') then
+    if exists (select from windlass.gate g where g.of_id = free_capacity.of_id and g.purpose = 'unmarked') then
       most := most - windlass.unmarked_running(of_id);
     end if;
     return greatest(0, most);
@@ -169,21 +169,21 @@ begin
 end
 $$;
 
--- Wakes workers that wait for room under a limit that was reached, or nearly reached, before these jobs ended. They check only their
+-- Wakes workers that wait for capacity under a limit that was reached, or nearly reached, before these jobs ended. They check only their
 -- lanes of that definition or tenant. `ended` is the number of jobs that ended. "Nearly", because an end that commits at the same moment
--- is not visible, and neither of two would detect that it made room. The message contains the number of the limit's gate, because every
--- login can listen and must not learn whose limit it is. A limit without a gate has not delayed any claim yet.
-create or replace function windlass.ring_for_room(definitions uuid[], tenants uuid[], ended integer) returns void
+-- is not visible, and neither of two would detect that it freed capacity. The message contains the number of the limit's gate, because
+-- every login can listen and must not learn whose limit it is. A limit without a gate has not delayed any claim yet.
+create or replace function windlass.notify_limits(definitions uuid[], tenants uuid[], ended integer) returns void
 language plpgsql
 as $$
 #variable_conflict use_column
 begin
-  perform pg_notify('windlass', 'room ' || g.number)
+  perform pg_notify('windlass', 'limit ' || g.number)
     from windlass.job_definitions d join windlass.gate g on g.of_id = d.id and g.purpose = 'running'
-    where d.id = any (definitions) and d.max_running is not null and windlass.room_to_run(d.id) between 1 and ended + 16;
-  perform pg_notify('windlass', 'room ' || g.number)
+    where d.id = any (definitions) and d.max_running is not null and windlass.free_capacity(d.id) between 1 and ended + 16;
+  perform pg_notify('windlass', 'limit ' || g.number)
     from windlass.tenants t join windlass.gate g on g.of_id = t.id and g.purpose = 'running'
-    where t.id = any (tenants) and t.max_running is not null and windlass.room_to_run(t.id) between 1 and ended + 16;
+    where t.id = any (tenants) and t.max_running is not null and windlass.free_capacity(t.id) between 1 and ended + 16;
 end
 $$;
 
@@ -192,8 +192,8 @@ create or replace function windlass.limits_reached(of_lane integer) returns text
 language sql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
-  select array_remove(array[case when windlass.room_to_run(n.definition_id) <= 0 then 'definition' end,
-                            case when windlass.room_to_run(n.tenant_id) <= 0 then 'tenant' end], null)
+  select array_remove(array[case when windlass.free_capacity(n.definition_id) <= 0 then 'definition' end,
+                            case when windlass.free_capacity(n.tenant_id) <= 0 then 'tenant' end], null)
     from windlass.lane n
    where n.id = of_lane
      and (n.tenant_id = windlass.current_tenant() or windlass.current_tenant() is null and windlass.serves_all_tenants())

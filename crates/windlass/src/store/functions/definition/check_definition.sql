@@ -1,6 +1,6 @@
 -- The first invalid field of a definition and what it must be; null if all are valid. `define` refuses a definition by
 -- it. The doctor applies it to stored rows, because a row may be older than a rule. Absent fields are not checked. The
--- same rules in Rust are in definition.rs and job/backoff.rs.
+-- same rules in Rust are in definition.rs and job/backoff.rs; a test compares the ranges with RANGES.
 create or replace function windlass.definition_problem(definition jsonb, out field text, out problem text)
 language plpgsql immutable
 set search_path = pg_catalog, windlass, pg_temp
@@ -13,7 +13,7 @@ begin
   for rule in
     select * from (values ('timeout_seconds', 1, 604800::bigint, false), ('max_attempts', 1, 1000, false), ('priority', 0, 1000, false),
       ('min_priority', 0, 1000, false), ('max_priority', 0, 1000, false), ('max_lost', 1, 1000, false), ('max_snoozes', 0, 32000, false),
-      ('max_running', 1, 1000000, true), ('start_deadline_seconds', 1, 316224000, true)) r (name, lowest, highest, is_optional)
+      ('max_running', 1, 1000000, true), ('start_deadline_seconds', 1, 315360000, true)) r (name, lowest, highest, is_optional)
   loop
     value := definition -> rule.name;
     if value is not null and not (rule.is_optional and value = 'null') and not windlass.is_whole(value, rule.lowest, rule.highest) then
@@ -43,7 +43,7 @@ begin
                    then 'must be a JSON Schema' end),
                  ('backoff', windlass.backoff_problem(definition -> 'backoff')),
                  ('uniqueness', case when not windlass.is_uniqueness(definition -> 'uniqueness') then
-                    'must be "active", "forever" or {"window_seconds": n}, where n is greater than 0 and at most 316224000 (10 years)' end),
+                   'must be "active", "forever" or {"window_seconds": n}, where n is greater than 0 and at most 315360000 (ten years)' end),
                  ('retention', windlass.retention_problem(definition -> 'retention')),
                  ('redaction', windlass.redaction_problem(definition -> 'redaction'))) f (name, problem)
    where f.problem is not null limit 1;
@@ -51,7 +51,7 @@ end
 $$;
 
 -- Refuses (WL007) unknown and invalid fields of a definition. Nothing is stored that a keeper cannot read.
-create or replace function windlass.refuse_definition(definition jsonb) returns void
+create or replace function windlass.check_definition(definition jsonb) returns void
 language plpgsql immutable
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -71,7 +71,7 @@ begin
   if found then
     raise exception 'unknown field %', quote_literal(unknown) using errcode = 'WL007', column = left(unknown, 100);
   end if;
-  perform windlass.refuse_json(f.name, definition -> f.name)
+  perform windlass.check_json(f.name, definition -> f.name)
      from unnest(array['description', 'arg_schema', 'backoff', 'uniqueness', 'retention', 'redaction']) f (name) where definition ? f.name;
   select * into refused from windlass.definition_problem(definition);
   if refused.field is not null then

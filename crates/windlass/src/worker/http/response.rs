@@ -17,11 +17,11 @@ use crate::model::new_job::NewJob;
 
 /// The result of a call.
 pub(super) enum CallResult {
-    Answer(Answer),
+    Response(CallResponse),
     Fault(CallFault),
 }
 
-pub(super) struct Answer {
+pub(super) struct CallResponse {
     pub(super) status: u16,
     pub(super) reason: &'static str,
     pub(super) retry_after: Option<Duration>,
@@ -42,7 +42,7 @@ impl CallResult {
     /// Whether the endpoint itself seems to be failing.
     pub(super) fn is_fault(&self) -> bool {
         match self {
-            Self::Answer(answer) => answer.status >= 500 && answer.retry_after.is_none(),
+            Self::Response(response) => response.status >= 500 && response.retry_after.is_none(),
             Self::Fault(CallFault::Late(_) | CallFault::Transport(_)) => true,
             Self::Fault(CallFault::Refused(_) | CallFault::Redirect(_) | CallFault::TooLarge(_)) => false,
         }
@@ -88,9 +88,9 @@ const MAX_PAUSE: Duration = Duration::from_secs(24 * 3600);
 pub(super) fn read(call: &CallResult, lease: Duration) -> EndpointResult {
     match success(call) {
         Err(finish) => (*finish, None),
-        Ok(answer) => match parse_body(&answer.body) {
+        Ok(response) => match parse_body(&response.body) {
             Ok((mut parsed, rest)) => {
-                parsed.accepted |= answer.status == 202;
+                parsed.accepted |= response.status == 202;
                 if parsed.result.is_none() {
                     parsed.result = rest;
                 }
@@ -107,15 +107,15 @@ pub(super) fn read_batch(call: &CallResult, jobs: &[Uuid], lease: Duration) -> V
     struct Outcomes {
         outcomes: Vec<AnswerBody>,
     }
-    let answer = match success(call) {
-        Ok(answer) => answer,
+    let response = match success(call) {
+        Ok(response) => response,
         Err(_) => return jobs.iter().map(|_| read(call, lease)).collect(),
     };
-    if answer.status == 202 {
+    if response.status == 202 {
         let accepted = || AnswerBody { accepted: true, ..AnswerBody::default() }.read(lease);
         return jobs.iter().map(|_| accepted()).collect();
     }
-    let mut outcomes = match serde_json::from_slice::<Outcomes>(&answer.body) {
+    let mut outcomes = match serde_json::from_slice::<Outcomes>(&response.body) {
         Ok(read) => read.outcomes,
         Err(error) => return jobs.iter().map(|_| (not_understood(&error.to_string()), None)).collect(),
     };
@@ -128,19 +128,19 @@ pub(super) fn read_batch(call: &CallResult, jobs: &[Uuid], lease: Duration) -> V
 }
 
 /// Returns the response if its status is a success, and otherwise the result of the attempt.
-fn success(call: &CallResult) -> Result<&Answer, Box<RunResult>> {
-    let answer = match call {
-        CallResult::Answer(answer) => answer,
+fn success(call: &CallResult) -> Result<&CallResponse, Box<RunResult>> {
+    let response = match call {
+        CallResult::Response(response) => response,
         CallResult::Fault(fault) => return Err(Box::new(fault.finish())),
     };
-    if (200..300).contains(&answer.status) {
-        return Ok(answer);
+    if (200..300).contains(&response.status) {
+        return Ok(response);
     }
-    let Answer { status, reason, .. } = answer;
-    let excerpt = crate::text::storable(&answer.body, MAX_EXCERPT);
+    let CallResponse { status, reason, .. } = response;
+    let excerpt = crate::text::storable(&response.body, MAX_EXCERPT);
     let error = format!("the endpoint returned {status} {reason}: {excerpt}");
     let error = error.trim_end_matches([' ', ':']).to_owned();
-    Err(Box::new(match (status, answer.retry_after) {
+    Err(Box::new(match (status, response.retry_after) {
         (429 | 503, Some(delay)) => RunResult::of(Outcome::Snoozed { delay: delay.min(MAX_PAUSE) }, error),
         (429 | 500.., _) => RunResult::failed(Retry::ByPolicy, error),
         _ => RunResult::failed(Retry::Permanent, error),

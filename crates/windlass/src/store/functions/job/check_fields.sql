@@ -1,7 +1,7 @@
 -- Refuses (WL007) an option of enqueue_many whose JSON type is not that of its argument, with the field's name and what is expected.
 -- place: which options these are. A conversion would report neither, or store a number as a text. Unknown names and values are refused
 -- by the callers.
-create or replace function windlass.refuse_fields(place text, fields jsonb) returns void
+create or replace function windlass.check_fields(place text, fields jsonb) returns void
 language plpgsql stable
 set search_path = pg_catalog, windlass, pg_temp
 as $$

@@ -2,7 +2,7 @@
 -- are counted in the text form, because jsonb stores `1e131071` in ten bytes and prints it in 131 073. The depth is
 -- computed only for a text with more brackets than the limit, and numbers outside the range of a float are searched
 -- only in a text with a run of digits that long, so ordinary payloads cost two replacements and a scan.
-create or replace function windlass.refuse_json(field text, value jsonb) returns void
+create or replace function windlass.check_json(field text, value jsonb) returns void
 language plpgsql immutable
 as $$
 declare

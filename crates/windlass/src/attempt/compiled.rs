@@ -14,13 +14,13 @@ use crate::text::redact::Rules;
 
 /// A definition's policies as last read.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct CompiledDefinition {
     pub(crate) policies: Arc<Policies>,
     validator: Option<jsonschema::Validator>,
     pub(crate) rules: Arc<Rules>,
 }
 
-impl Known {
+impl CompiledDefinition {
     /// Reads the current data from the database.
     pub(crate) async fn read(database: &Database, key: &str) -> Result<Self> {
         Self::of(store::definition::policies(database, key).await?)
