@@ -8,6 +8,7 @@ mod asked;
 pub(crate) mod assets;
 mod cards;
 mod chart;
+mod count;
 mod flash;
 mod form;
 mod frame;

@@ -8,6 +8,7 @@ use uuid::Uuid;
 use windlass::admin::{Bulk, BulkCursor};
 use windlass::job::{Canceled, Filter};
 
+use super::count::count_words;
 use super::jobs::short;
 use super::page::{Page, back, sentence};
 use super::posted::Posted;
@@ -107,7 +108,7 @@ pub(crate) enum ActionVerb {
 
 impl ActionVerb {
     fn done(self, changed: usize) -> String {
-        let jobs = if changed == 1 { "1 job".to_owned() } else { format!("{changed} jobs") };
+        let jobs = count_words(changed, "job");
         match self {
             Self::Cancel => format!("Canceled {jobs} or requested cancellation."),
             Self::Retry => format!("{jobs} queued again."),

@@ -14,7 +14,7 @@ pub(crate) use distribution::{Unit, distribution, percentile};
 pub(crate) use scatter::{Dot, scatter};
 pub(crate) use spark::{spark, trend};
 
-use super::cards::grouped;
+use super::count::grouped;
 use super::html::{Html, escape};
 
 /// The coordinate system of the drawing; the stylesheet scales it.

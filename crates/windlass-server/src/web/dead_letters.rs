@@ -10,7 +10,7 @@ use windlass::internals::headline;
 use windlass::job::{Filter, State};
 
 use super::act::{ActionVerb, all};
-use super::cards::grouped;
+use super::count::{count_words, grouped};
 use super::frame::{Frame, Section};
 use super::jobs::short;
 use super::page::{Page, back, page};
@@ -67,11 +67,7 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page
         headline: headline(&group.example).chars().take(160).collect(),
         example: group.example.chars().take(MAX_ERROR).collect(),
         count: group.jobs.len(),
-        count_words: if group.jobs.len() == 1 {
-            "1 job".to_owned()
-        } else {
-            format!("{} jobs", group.jobs.len())
-        },
+        count_words: count_words(group.jobs.len(), "job"),
         newest: When::new(group.newest, now),
         oldest: When::new(group.oldest, now),
         jobs: group.jobs.iter().take(LINKED).map(|id| (*id, short(*id))).collect(),

@@ -10,8 +10,9 @@ use windlass::internals::headline;
 use windlass::job::{Counts, Job, State};
 
 use super::asked::UiQuery;
-use super::cards::{Card, Facts, HOUR, cards, grouped, minutes};
+use super::cards::{Card, Facts, HOUR, cards, minutes};
 use super::chart::{Bar, Dot, Figure, Unit, distribution, percentile, scatter, throughput};
+use super::count::{count_words, grouped};
 use super::frame::{Frame, Section};
 use super::mark::Mark;
 use super::page::{Page, page};
@@ -282,25 +283,16 @@ fn matching(query: &JobsQuery, counts: &[Counts], shown: usize, has_next: bool) 
 
 /// The number of jobs that a search found, and the number that it read.
 fn searched_words(query: &JobsQuery, shown: usize, searched: usize) -> String {
-    let jobs = if shown == 1 { "1 job".to_owned() } else { format!("{shown} jobs") };
     let which = if query.cursor.is_some() { "next" } else { "newest" };
-    format!("{jobs} found in the {which} {}", grouped(i64::try_from(searched).unwrap_or(i64::MAX)))
+    format!("{} found in the {which} {}", count_words(shown, "job"), grouped(searched))
 }
 
 fn page_words(query: &JobsQuery, shown: usize, matching: u64, more: bool) -> String {
     match (query.cursor, more) {
-        (Some(_), _) => format!("{shown} older jobs"),
-        (None, true) => format!("Newest {shown} jobs"),
-        (None, false) if matching <= shown as u64 => {
-            if shown == 1 {
-                "1 job".to_owned()
-            } else {
-                format!("{shown} jobs")
-            }
-        }
-        (None, false) => {
-            format!("Newest {shown} of {} jobs", grouped(i64::try_from(matching).unwrap_or(i64::MAX)))
-        }
+        (Some(_), _) => count_words(shown, "older job"),
+        (None, true) => format!("Newest {}", count_words(shown, "job")),
+        (None, false) if matching <= shown as u64 => count_words(shown, "job"),
+        (None, false) => format!("Newest {shown} of {}", count_words(matching, "job")),
     }
 }
 
@@ -365,4 +357,23 @@ pub(crate) fn rows(jobs: &[Job], now: Timestamp, may_act: bool) -> Vec<Row> {
         }
     };
     jobs.iter().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::{JobsQuery, page_words, searched_words};
+
+    #[test]
+    fn one_job_is_singular() {
+        let first = JobsQuery::default();
+        let older = JobsQuery { cursor: Some(Uuid::nil()), ..JobsQuery::default() };
+        assert_eq!(page_words(&older, 1, 7, false), "1 older job");
+        assert_eq!(page_words(&older, 2, 7, false), "2 older jobs");
+        assert_eq!(page_words(&first, 1, 1, false), "1 job");
+        assert_eq!(page_words(&first, 1, 2, true), "Newest 1 job");
+        assert_eq!(page_words(&first, 50, 51, false), "Newest 50 of 51 jobs");
+        assert_eq!(searched_words(&older, 1, 5000), "1 job found in the next 5\u{202f}000");
+    }
 }

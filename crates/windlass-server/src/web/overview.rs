@@ -10,8 +10,9 @@ use uuid::Uuid;
 use windlass::admin::{Problem, Reach, Run, Summary};
 
 use super::asked::UiQuery;
-use super::cards::{Card, Facts, HOUR, cards, grouped, minutes};
+use super::cards::{Card, Facts, HOUR, cards, minutes};
 use super::chart::{Figure, Unit, distribution, percentile, scatter, throughput};
+use super::count::{count_words, grouped};
 use super::frame::{Frame, Section};
 use super::jobs::{bars, dots, sorted};
 use super::page::{Page, page};
@@ -119,11 +120,7 @@ pub(crate) async fn show(
     };
     let mut notes = Vec::new();
     if silent > 0 {
-        let text = if silent == 1 {
-            "1 worker is stale.".to_owned()
-        } else {
-            format!("{silent} workers are stale.")
-        };
+        let text = format!("{} {} stale.", count_words(silent, "worker"), if silent == 1 { "is" } else { "are" });
         notes.push(Note { role: "failed", text, href: "/ui/workers", link: "View workers" });
     }
     if alive == 0 && overview.all.queued > 0 {
@@ -181,11 +178,10 @@ fn address(from: usize) -> String {
 }
 
 fn tenants_words(from: usize, shown: usize, all: usize) -> String {
-    let count = |number: usize| grouped(i64::try_from(number).unwrap_or(i64::MAX));
     if shown == all {
         String::new()
     } else {
-        format!("{}–{} of {}", count(from.saturating_add(1)), count(from.saturating_add(shown)), count(all))
+        format!("{}–{} of {}", grouped(from.saturating_add(1)), grouped(from.saturating_add(shown)), grouped(all))
     }
 }
 
@@ -222,7 +218,7 @@ fn set_aside(problems: &[Problem]) -> Vec<Note> {
     };
     let mut notes: Vec<Note> = problems.iter().take(MAX).map(note).collect();
     if problems.len() > MAX {
-        let text = format!("{} more rows are skipped; `windlass doctor` lists them.", problems.len() - MAX);
+        let text = format!("Skipped: {}; `windlass doctor` lists them.", count_words(problems.len() - MAX, "more row"));
         notes.push(Note { role: "warning", text, href: "/ui/definitions", link: "Definitions" });
     }
     notes

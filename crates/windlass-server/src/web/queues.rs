@@ -10,8 +10,9 @@ use jiff::SignedDuration;
 use uuid::Uuid;
 use windlass::admin::{Reach, Run};
 
-use super::cards::{HOUR, grouped};
+use super::cards::HOUR;
 use super::chart::{Figure, Unit, distribution, percentile, scatter, spark, throughput};
+use super::count::grouped;
 use super::frame::{Frame, Section};
 use super::html::Html;
 use super::jobs::{bars, dots, sorted};

@@ -4,7 +4,7 @@ use askama::Template;
 use axum::extract::State as FromState;
 use windlass::retention::{PurgeWait, RetentionProgress, RetentionRule};
 
-use super::cards::grouped;
+use super::count::grouped;
 use super::frame::{Frame, Section};
 use super::page::{Page, page};
 use super::viewer::Viewer;

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use windlass::internals::headline;
 use windlass::job::{Attempt, Job, State};
 
+use super::count::count_words;
 use super::when::{When, seconds_between, span};
 use super::worker_name::brief;
 
@@ -17,7 +18,7 @@ pub(crate) fn sentence(job: &Job, attempts: &[Attempt], now: Timestamp) -> Strin
         job.claimed_by_worker.as_deref().map(|name| format!(" on {}", brief(name))).unwrap_or_default();
     match job.status {
         State::Queued if job.attempt_count > 0 => {
-            format!("Queued again after {}.", times(job.attempt_count))
+            format!("Queued again after {}.", count_words(job.attempt_count, "attempt"))
         }
         State::Queued => {
             format!("Queued in {} for {}.", job.queue, ago(job.queued_at, now))
@@ -51,7 +52,7 @@ pub(crate) fn sentence(job: &Job, attempts: &[Attempt], now: Timestamp) -> Strin
             format!(
                 "Became a dead letter {} after {}{}.",
                 ended(job, now),
-                times(job.attempt_count),
+                count_words(job.attempt_count, "attempt"),
                 because(job, last)
             )
         }
@@ -138,10 +139,6 @@ fn ended(job: &Job, now: Timestamp) -> String {
 
 fn ago(at: Timestamp, now: Timestamp) -> String {
     span(seconds_between(at, now).max(0.0))
-}
-
-fn times(attempts: i32) -> String {
-    if attempts == 1 { "1 attempt".to_owned() } else { format!("{attempts} attempts") }
 }
 
 pub(crate) fn nth(number: i32) -> String {

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use windlass::admin::{Reach, Tenant};
 
 use super::asked::{PathId, UiQuery};
-use super::cards::grouped;
+use super::count::{count_words, grouped};
 use super::form::{Form, Shown, Wrong};
 use super::frame::{Frame, Section, TenantName};
 use super::page::{Page, back, page};
@@ -125,7 +125,7 @@ fn state(tenant: &Tenant) -> State {
         _ => {
             let why =
                 tenant.purge_blocked.as_ref().map(|why| format!("; stopped: {why}")).unwrap_or_default();
-            ("failed", "cross", format!("Deleting, {} jobs deleted{why}", tenant.purged_jobs))
+            ("failed", "cross", format!("Deleting, {} deleted{why}", count_words(tenant.purged_jobs, "job")))
         }
     };
     State { role, shape, word }

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use windlass::admin::{Reach, WorkerRecord};
 
 use super::asked::UiQuery;
+use super::count::count_words;
 use super::frame::{Frame, Section};
 use super::mark::Mark;
 use super::page::{Page, back, page};
@@ -90,10 +91,7 @@ pub(crate) async fn list(
     let stale = rows.clone().filter(|row| row.needs_attention).take(5).collect();
     let rows: Vec<WorkerRow> = rows.skip(part.from).take(SHOWN).collect();
     page(&WorkersPage {
-        summary: format!(
-            "All tenants: {count} active, {running} {} running",
-            if running == 1 { "job" } else { "jobs" }
-        ),
+        summary: format!("All tenants: {count} active, {} running", count_words(running, "job")),
         stale,
         is_first: part.from == 0,
         next: Some(part.from.saturating_add(SHOWN))
@@ -150,8 +148,7 @@ fn row(number: usize, worker: &WorkerRecord, now: Timestamp) -> WorkerRow {
         Mark::new("succeeded", "tick", "Active")
     };
     let left = worker.lease_expires_at.duration_since(now).as_secs_f64();
-    let jobs =
-        if worker.running_count == 1 { "1 job".to_owned() } else { format!("{} jobs", worker.running_count) };
+    let jobs = count_words(worker.running_count, "job");
     let stale_words = match (worker.running_count, left > 0.0) {
         _ if is_lost(worker) => {
             format!(

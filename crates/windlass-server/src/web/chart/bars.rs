@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::{BOTTOM, Figure, HEIGHT, LEFT, RIGHT, TOP, WIDTH, blank, ceiling, short};
-use crate::web::cards::grouped;
+use crate::web::count::grouped;
 use crate::web::html::Html;
 use crate::web::when::span;
 
