@@ -71,21 +71,6 @@ async fn retry(app: &App, viewer: &Viewer, id: Uuid) -> Result<ActionResult, Pro
 
 async fn many(app: &App, viewer: &Viewer, posted: &Posted) -> Result<ActionResult, Problem> {
     let tenant = viewer.caller.tenant();
-    let filter = match posted.get("every") {
-        Some(text) => {
-            let uri =
-                format!("/?{text}").parse().map_err(|_| Problem::invalid("/every", "invalid filter"))?;
-            let asked: JobsQuery = query(&uri).map_err(|_| Problem::invalid("/every", "invalid filter"))?;
-            asked.cleaned().filter(tenant).map_err(|wrong| Problem::invalid("", wrong))?
-        }
-        None => {
-            let ids = posted.ids("id");
-            if ids.is_empty() {
-                return Err(Problem::invalid("", "no jobs are selected"));
-            }
-            Filter::new(tenant).ids(ids)
-        }
-    };
     let verb = match posted.get("act") {
         Some("cancel") => ActionVerb::Cancel,
         Some("retry") => ActionVerb::Retry,
@@ -94,6 +79,21 @@ async fn many(app: &App, viewer: &Viewer, posted: &Posted) -> Result<ActionResul
             return Err(Problem::of(ProblemKind::Forbidden, "you need the permission to delete jobs"));
         }
         _ => return Err(Problem::invalid("/act", "must be cancel, retry or delete")),
+    };
+    let filter = match posted.get("every") {
+        Some(text) => {
+            let uri =
+                format!("/?{text}").parse().map_err(|_| Problem::invalid("/every", "invalid filter"))?;
+            let asked: JobsQuery = query(&uri).map_err(|_| Problem::invalid("/every", "invalid filter"))?;
+            asked.cleaned().filter(tenant).map_err(|wrong| Problem::invalid("", wrong))?
+        }
+        None => match (verb, &posted.ids("id")[..]) {
+            (_, []) => return Err(Problem::invalid("", "no jobs are selected")),
+            // The audit trail and the message are those of the button in the row.
+            (ActionVerb::Cancel, [only]) => return cancel(app, viewer, *only).await,
+            (ActionVerb::Retry, [only]) => return retry(app, viewer, *only).await,
+            (_, ids) => Filter::new(tenant).ids(ids.iter().copied()),
+        },
     };
     let _permit = if filter.is_search() { Some(app.searches().permit(tenant).await?) } else { None };
     all(app, viewer, verb, &filter).await

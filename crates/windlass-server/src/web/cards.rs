@@ -86,9 +86,7 @@ pub(crate) fn cards(summary: &Summary, facts: &Facts, href: impl Fn(State) -> St
     let oldest_queued = summary.oldest_queued_age_seconds;
     let is_slow = oldest_queued.is_some_and(|age| age > SLOW);
     let oldest = oldest_queued.map(|age| format!("oldest {}", span(age))).unwrap_or_default();
-    let workers = facts
-        .workers
-        .map(|count| format!("on {}", count_words(count, "worker")));
+    let workers = facts.workers.map(|count| format!("on {}", count_words(count, "worker")));
     let (failed, succeeded) = (lately(|minute| minute.failed), lately(|minute| minute.succeeded));
     let rate = failed as f64 / (failed + succeeded).max(1) as f64;
     let (failing, tone) = match failed {

@@ -120,7 +120,8 @@ pub(crate) async fn show(
     };
     let mut notes = Vec::new();
     if silent > 0 {
-        let text = format!("{} {} stale.", count_words(silent, "worker"), if silent == 1 { "is" } else { "are" });
+        let text =
+            format!("{} {} stale.", count_words(silent, "worker"), if silent == 1 { "is" } else { "are" });
         notes.push(Note { role: "failed", text, href: "/ui/workers", link: "View workers" });
     }
     if alive == 0 && overview.all.queued > 0 {
@@ -181,7 +182,12 @@ fn tenants_words(from: usize, shown: usize, all: usize) -> String {
     if shown == all {
         String::new()
     } else {
-        format!("{}–{} of {}", grouped(from.saturating_add(1)), grouped(from.saturating_add(shown)), grouped(all))
+        format!(
+            "{}–{} of {}",
+            grouped(from.saturating_add(1)),
+            grouped(from.saturating_add(shown)),
+            grouped(all)
+        )
     }
 }
 
@@ -218,7 +224,10 @@ fn set_aside(problems: &[Problem]) -> Vec<Note> {
     };
     let mut notes: Vec<Note> = problems.iter().take(MAX).map(note).collect();
     if problems.len() > MAX {
-        let text = format!("Skipped: {}; `windlass doctor` lists them.", count_words(problems.len() - MAX, "more row"));
+        let text = format!(
+            "Skipped: {}; `windlass doctor` lists them.",
+            count_words(problems.len() - MAX, "more row")
+        );
         notes.push(Note { role: "warning", text, href: "/ui/definitions", link: "Definitions" });
     }
     notes
