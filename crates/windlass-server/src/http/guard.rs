@@ -164,7 +164,7 @@ async fn serve(
     let is_message = route.path == SIGNED && hooks::may_be_signed(&route.app, request.headers());
     let may_be_large = caller.is_some() || is_message;
     if is_ours || !(reads || renders || may_be_large && heavy::may_be_large(request.body())) {
-        return Ok(later::complete(handle(route, caller, request, next).await).await);
+        return Ok(later::complete(handle(route, request, next).await).await);
     }
     let (request, held) = bodies::whole(request, &route.app).await?;
     let is_heavy = reads || renders || heavy::may_be_large(request.body());
@@ -173,10 +173,10 @@ async fn serve(
     let (mut head, body) = request.into_parts();
     standing::check_again(&mut head, &route.app).await?;
     let request = Request::from_parts(head, body);
-    let (of_route, of_caller) = (route.clone(), caller.cloned());
+    let of_route = route.clone();
     let response = async move {
         let _held = held;
-        handle(&of_route, of_caller.as_ref(), request, next).await
+        handle(&of_route, request, next).await
     };
     let response = match permit {
         Some(permit) => {
@@ -188,14 +188,9 @@ async fn serve(
     Ok(later::complete(response).await)
 }
 
-/// The response of the handler; the forms of a page get the tenant of the caller.
-async fn handle(route: &Guarded, caller: Option<&Caller>, request: Request, next: Next) -> Response {
+async fn handle(route: &Guarded, request: Request, next: Next) -> Response {
     let method = request.method().clone();
-    let response = advice::scope(&method, route.path, next.run(request)).await;
-    match (caller, route.audience) {
-        (Some(caller), Audience::People) => web::stamp(response, caller).await,
-        _ => response,
-    }
+    advice::scope(&method, route.path, next.run(request)).await
 }
 
 /// The tenant, the installation for super-admins, or one key for all requests without a credential.

@@ -98,6 +98,8 @@ pub(crate) struct Frame {
     pub(crate) now: Timestamp,
     pub(crate) who: String,
     pub(crate) role: &'static str,
+    /// The tenant of the caller, which the forms of the page name.
+    pub(crate) acting_for: Uuid,
     pub(crate) tenant: Option<TenantName>,
     pub(crate) tenants: Vec<TenantName>,
     pub(crate) may_switch: bool,
@@ -162,6 +164,7 @@ impl Frame {
             now: Timestamp::UNIX_EPOCH,
             who: "ada@example.test".to_owned(),
             role: "Tenant admin",
+            acting_for: Uuid::nil(),
             tenant: Some(TenantName { id: Uuid::nil(), name: "Acme".to_owned() }),
             tenants: Vec::new(),
             may_switch: false,

@@ -108,6 +108,7 @@ impl Viewer {
             now: Timestamp::now(),
             who: self.who(),
             role: role_words(self.caller.role),
+            acting_for: self.caller.tenant(),
             tenant: None,
             tenants: Vec::new(),
             may_switch: false,

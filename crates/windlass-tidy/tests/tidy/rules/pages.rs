@@ -4,17 +4,20 @@ use crate::rule::{Place, Rule};
 use crate::source::{line_at, occurrences, words};
 use crate::tree::{File, Tree};
 
-pub(crate) const RULES: &[&Rule] =
-    &[&TAGS_IN_TEMPLATES, &TEMPLATE_WIDTH, &NO_LINE_BREAKS, &NO_UNSAFE_FILTER, &ONE_MARKER];
+pub(crate) const RULES: &[&Rule] = &[
+    &TAGS_IN_TEMPLATES,
+    &TEMPLATE_WIDTH,
+    &NO_LINE_BREAKS,
+    &NO_UNSAFE_FILTER,
+    &ONE_MARKER,
+    &FORMS_NAME_THEIR_TENANT,
+];
 
 const TEMPLATES: &str = "crates/windlass-server/templates/";
 const MARKER: &str = "crates/windlass-server/src/web/html.rs";
 
 /// The SVG chart renderer: the one place that writes markup in Rust.
 const CHARTS: &str = "crates/windlass-server/src/web/chart";
-
-/// Adds the tenant to every form of a page that is sent: it searches for forms, and a page cannot omit them.
-const STAMP: &str = "crates/windlass-server/src/web/stamp.rs";
 
 const WIDEST: usize = 140;
 
@@ -42,11 +45,10 @@ fn templates(tree: &Tree) -> impl Iterator<Item = &File> {
 
 const TAGS_IN_TEMPLATES: Rule = Rule {
     name: "HTML is written in templates, not in Rust strings",
-    fix: "move it to crates/windlass-server/templates; only web/chart draws SVG in Rust, and web/stamp.rs finds forms",
+    fix: "move it to crates/windlass-server/templates; only web/chart draws SVG in Rust",
     find: |tree| {
         let sources = tree.rust().filter(|(file, _)| {
-            let may = file.path.starts_with(CHARTS) || file.path == STAMP;
-            file.path.contains("/src/") && !file.is_test() && !may
+            file.path.contains("/src/") && !file.is_test() && !file.path.starts_with(CHARTS)
         });
         sources
             .flat_map(|(file, source)| {
@@ -68,7 +70,6 @@ const TAGS_IN_TEMPLATES: Rule = Rule {
     passes: &[
         &[("crates/windlass-server/src/web/chart/bars.rs", "const A: &str = \"<rect width=1/>\";\n")],
         &[("crates/windlass-server/src/web/a.rs", "/// An `<a>`.\nconst A: &str = \"<id> a<c <forms\";\n")],
-        &[("crates/windlass-server/src/web/stamp.rs", "fn a() { html.find(\"<form\"); }\n")],
         &[("crates/windlass-server/tests/it/a.rs", "const A: &str = \"<b>\";\n")],
         &[("crates/windlass-server/src/a.rs", "#[cfg(test)]\nmod tests { const A: &str = \"<b>\"; }\n")],
     ],
@@ -190,6 +191,45 @@ const ONE_MARKER: Rule = Rule {
         &[(
             "crates/windlass-server/src/web/a.rs",
             "#[template(path = \"escape.html\")]\nstruct A;\nfn drawn() {}\n",
+        )],
+    ],
+};
+
+/// What follows the tag of a form that posts.
+const OF_TENANT: &str = "{{ parts::acting_for(frame) }}";
+
+const FORMS_NAME_THEIR_TENANT: Rule = Rule {
+    name: "a form that posts names the tenant for which it was rendered",
+    fix: "begin the form with {{ parts::acting_for(frame) }}; only a page outside the frame, which extends alone.html, may omit it",
+    find: |tree| {
+        let bare = |file: &File| -> Vec<Place> {
+            let found = occurrences(&file.text, "<form").filter(|&at| {
+                let Some((tag, inside)) = file.text[at..].split_once('>') else { return true };
+                tag.contains("method=\"post\"") && !inside.trim_start().starts_with(OF_TENANT)
+            });
+            found.map(|at| file.place(line_at(&file.text, at), "a form without its tenant")).collect()
+        };
+        templates(tree).filter(|file| !file.text.contains("extends \"alone.html\"")).flat_map(bare).collect()
+    },
+    caught: &[
+        &[(
+            "crates/windlass-server/templates/a.html",
+            "<form method=\"post\">\n  <button>Save</button>\n</form>\n",
+        )],
+        &[("crates/windlass-server/templates/a.html", "<form\n  method=\"post\"><input></form>\n")],
+    ],
+    passes: &[
+        &[(
+            "crates/windlass-server/templates/a.html",
+            "<form method=\"post\">\n  {{ parts::acting_for(frame) }}\n</form>\n",
+        )],
+        &[(
+            "crates/windlass-server/templates/a.html",
+            "<form action=\"/ui/jobs\"><input name=\"q\"></form>\n",
+        )],
+        &[(
+            "crates/windlass-server/templates/a.html",
+            "{% extends \"alone.html\" %}\n<form method=\"post\"></form>\n",
         )],
     ],
 };

@@ -51,7 +51,10 @@ const WALK: Rule = Rule {
         &[
             ("ARCHITECTURE.md", WITH_STATEMENT),
             ("crates/windlass/src/store/worker.rs", "fn claim() { \"windlass.claim_others()\" }\n"),
-            ("crates/windlass/src/store/functions/job/claim.sql", "create or replace function windlass.claim()\n"),
+            (
+                "crates/windlass/src/store/functions/job/claim.sql",
+                "create or replace function windlass.claim()\n",
+            ),
         ],
         &[
             ("ARCHITECTURE.md", OF_A_PAGE),
@@ -71,7 +74,10 @@ const WALK: Rule = Rule {
         &[
             ("ARCHITECTURE.md", WITH_STATEMENT),
             ("crates/windlass/src/store/worker.rs", "fn claim() { \"select windlass.claim($1)\" }\n"),
-            ("crates/windlass/src/store/functions/job/claim.sql", "create or replace function windlass.claim()\n"),
+            (
+                "crates/windlass/src/store/functions/job/claim.sql",
+                "create or replace function windlass.claim()\n",
+            ),
         ],
         &[
             ("ARCHITECTURE.md", OF_A_PAGE),
@@ -97,7 +103,8 @@ fn wrong(tree: &Tree, map: &File, row: &Row, callers: &mut String) -> Vec<Place>
     let mut wrong = Vec::new();
     let mut real: Vec<String> = Vec::new();
     for path in quoted(places) {
-        let fits = |file: &&File| file.path == format!("{LIBRARY}{path}") || file.path == format!("crates/{path}");
+        let fits =
+            |file: &&File| file.path == format!("{LIBRARY}{path}") || file.path == format!("crates/{path}");
         let Some(file) = tree.files.iter().find(fits) else {
             wrong.push(map.place(row.line, format!("there is no {path}")));
             continue;
