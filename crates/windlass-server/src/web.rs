@@ -19,6 +19,7 @@ mod mark;
 mod page;
 mod posted;
 mod query;
+mod run_charts;
 mod schema_form;
 mod search;
 mod sentence;

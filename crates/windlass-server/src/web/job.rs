@@ -13,7 +13,7 @@ use windlass::schedule::Trigger;
 
 use super::asked::PathId;
 use super::frame::{Frame, Section};
-use super::jobs::{Row, rows, short};
+use super::jobs::{JobRow, rows, short};
 use super::json_view::JsonView;
 use super::mark::Mark;
 use super::page::{Page, capital, page, sentence as as_sentence};
@@ -40,7 +40,7 @@ struct JobView {
     /// The trigger that created the job.
     trigger: Option<Trigger>,
     subject: Option<String>,
-    children: Vec<Row>,
+    children: Vec<JobRow>,
     payload: JsonView,
     /// The whole payload, if it is small.
     payload_text: Option<String>,

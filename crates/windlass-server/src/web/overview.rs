@@ -7,16 +7,16 @@ use axum::extract::State as FromState;
 use jiff::SignedDuration;
 use serde::Deserialize;
 use uuid::Uuid;
-use windlass::admin::{Problem, Reach, Run, Summary};
+use windlass::admin::{Problem, Reach, Summary};
 
 use super::asked::UiQuery;
-use super::cards::{Card, Facts, HOUR, cards, minutes};
-use super::chart::{Figure, Unit, distribution, percentile, scatter, throughput};
+use super::cards::{Card, Facts, cards, minutes};
+use super::chart::percentile;
 use super::count::{count_words, grouped};
 use super::frame::{Frame, Section};
-use super::jobs::{bars, dots, sorted};
 use super::page::{Page, page};
 use super::queues::{TENANTS, runs_of_each};
+use super::run_charts::{RunCharts, queue_times};
 use super::viewer::Viewer;
 use super::workers::{is_stale, needs_attention};
 use crate::http::App;
@@ -27,10 +27,7 @@ struct OverviewPage {
     frame: Frame,
     notes: Vec<Note>,
     cards: Vec<Card>,
-    throughput: Figure,
-    scatter: Figure,
-    latency: Figure,
-    duration: Figure,
+    charts: RunCharts,
     tenants: Vec<TenantCountsRow>,
     tenants_words: String,
     previous: Option<String>,
@@ -112,7 +109,7 @@ pub(crate) async fn show(
 
     let alive = workers.iter().filter(|worker| worker.stopped_at.is_none() && !is_stale(worker)).count();
     let silent = workers.iter().filter(|worker| needs_attention(worker, now)).count();
-    let waits = sorted(runs.iter().filter_map(Run::waited));
+    let waits = queue_times(runs.iter());
     let facts = Facts {
         workers: i64::try_from(alive).ok(),
         p95_wait: percentile(&waits, 0.95),
@@ -161,10 +158,7 @@ pub(crate) async fn show(
     page(&OverviewPage {
         notes,
         cards: cards(&overview.all, &facts, |_| "/ui/queues".to_owned()),
-        throughput: throughput(&bars(&activity, now, 60, HOUR), 60.0),
-        scatter: scatter(&dots(&runs)),
-        latency: distribution(Unit::Latency, &waits),
-        duration: distribution(Unit::Duration, &sorted(runs.iter().filter_map(Run::lasted))),
+        charts: RunCharts::new(&activity, &runs, &waits, now),
         tenants_words: tenants_words(part.from, shown.len(), busiest.len()),
         previous: (part.from > 0).then(|| address(part.from.saturating_sub(SHOWN))),
         next: Some(part.from.saturating_add(SHOWN)).filter(|next| *next < busiest.len()).map(address),

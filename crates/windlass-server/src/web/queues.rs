@@ -8,16 +8,15 @@ use askama::Template;
 use axum::extract::State as FromState;
 use jiff::SignedDuration;
 use uuid::Uuid;
-use windlass::admin::{Reach, Run};
+use windlass::admin::Reach;
 
-use super::cards::HOUR;
-use super::chart::{Figure, Unit, distribution, percentile, scatter, spark, throughput};
+use super::chart::{percentile, spark};
 use super::count::grouped;
 use super::frame::{Frame, Section};
 use super::html::Html;
-use super::jobs::{bars, dots, sorted};
 use super::page::{Page, back, page};
 use super::posted::Posted;
+use super::run_charts::{RunCharts, queue_times};
 use super::viewer::Viewer;
 use super::when::{When, span};
 use crate::auth::Permission;
@@ -28,10 +27,7 @@ use crate::http::{App, Problem};
 struct QueuesPage {
     frame: Frame,
     rows: Vec<QueueRow>,
-    throughput: Figure,
-    latency: Figure,
-    duration: Figure,
-    scatter: Figure,
+    charts: RunCharts,
     may_pause: bool,
 }
 
@@ -81,7 +77,7 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page
     names.dedup();
     let row = |name: &String| {
         let summary = overview.queues.get(name).cloned().unwrap_or_default();
-        let waits = sorted(runs.iter().filter(|run| run.queue == *name).filter_map(Run::waited));
+        let waits = queue_times(runs.iter().filter(|run| run.queue == *name));
         let says = |share| percentile(&waits, share).map_or_else(|| "–".to_owned(), span);
         let here: Vec<_> = activity.iter().filter(|part| part.queue == *name).collect();
         let last = now.as_second() / 60;
@@ -112,10 +108,7 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page
     };
     page(&QueuesPage {
         rows: names.into_iter().map(row).collect(),
-        throughput: throughput(&bars(&activity, now, 60, HOUR), 60.0),
-        latency: distribution(Unit::Latency, &sorted(runs.iter().filter_map(Run::waited))),
-        duration: distribution(Unit::Duration, &sorted(runs.iter().filter_map(Run::lasted))),
-        scatter: scatter(&dots(&runs)),
+        charts: RunCharts::new(&activity, &runs, &queue_times(runs.iter()), now),
         may_pause: is_wide,
         frame,
     })
