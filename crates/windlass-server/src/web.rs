@@ -18,6 +18,7 @@ mod link;
 mod mark;
 mod page;
 mod posted;
+mod problem;
 mod query;
 mod run_charts;
 mod schema_form;
@@ -53,5 +54,5 @@ pub(crate) mod triggers;
 pub(crate) mod workers;
 
 pub(crate) use live::Pulses;
-pub(crate) use page::{NO_PAGE, PageProblem};
+pub(crate) use problem::{NO_PAGE, PageProblem};
 pub(crate) use sign_in::to_sign_in;

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use sha2::{Digest, Sha256};
 
 use super::asked::PathSegment;
-use super::page::PageProblem;
+use super::problem::PageProblem;
 use crate::http::{Prebuilt, Problem};
 
 const CSS: &str = include_str!("../../assets/windlass.css");

@@ -42,7 +42,7 @@ impl JsonView {
 
 /// One value with its key.
 #[derive(Template)]
-#[template(path = "json.html")]
+#[template(path = "json_view_node.html")]
 struct Node {
     key: Option<String>,
     value: ShownJson,

@@ -21,7 +21,7 @@ use windlass::Queue;
 use windlass::admin::Reach;
 
 use super::asked::UiQuery;
-use super::page::PageProblem;
+use super::problem::PageProblem;
 use crate::auth::{Caller, Permission};
 use crate::http::{App, StreamAccess, revoked};
 

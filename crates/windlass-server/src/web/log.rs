@@ -12,7 +12,7 @@ use serde::Deserialize;
 use windlass::job::{LogChunk, LogPosition};
 
 use super::asked::{PathId, UiQuery};
-use super::page::PageProblem;
+use super::problem::PageProblem;
 use crate::auth::Caller;
 use crate::http::{App, Follower, More, StreamAccess, failed, revoked};
 

@@ -99,7 +99,7 @@ pub(crate) async fn list(
 }
 
 #[derive(Template)]
-#[template(path = "invite.html")]
+#[template(path = "member_invite.html")]
 struct InvitePage {
     frame: Frame,
     form: Form,
@@ -168,7 +168,7 @@ async fn invite(app: &App, viewer: &Viewer, posted: &Posted) -> Result<(String, 
 }
 
 #[derive(Template)]
-#[template(path = "link_secret.html")]
+#[template(path = "member_link.html")]
 struct LinkPage {
     frame: Frame,
     title: &'static str,

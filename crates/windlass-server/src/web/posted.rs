@@ -8,7 +8,7 @@ use axum::extract::{FromRequest, Request};
 use std::collections::HashMap;
 use uuid::Uuid;
 
-use super::page::PageProblem;
+use super::problem::PageProblem;
 use crate::auth::Caller;
 use crate::http::{App, Problem, ProblemKind, host, read};
 

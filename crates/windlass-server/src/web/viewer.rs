@@ -9,7 +9,7 @@ use windlass::admin::Reach;
 
 use super::flash;
 use super::frame::{Flash, Frame, Section, TenantName};
-use super::page::PageProblem;
+use super::problem::PageProblem;
 use crate::auth::session::{Secure, session_hash};
 use crate::auth::{Caller, Permission, Role, Who};
 use crate::http::{App, BaseUrl, LinkUrl, Problem};

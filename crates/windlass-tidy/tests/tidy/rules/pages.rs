@@ -11,6 +11,7 @@ pub(crate) const RULES: &[&Rule] = &[
     &NO_UNSAFE_FILTER,
     &ONE_MARKER,
     &FORMS_NAME_THEIR_TENANT,
+    &NAMED_AS_FILLED,
 ];
 
 const TEMPLATES: &str = "crates/windlass-server/templates/";
@@ -233,3 +234,44 @@ const FORMS_NAME_THEIR_TENANT: Rule = Rule {
         )],
     ],
 };
+
+const NAMED_AS_FILLED: Rule = Rule {
+    name: "a template has the name of the file that fills it",
+    fix: "web/jobs.rs and the files of web/jobs/ fill jobs.html, and templates whose names begin with jobs_, job. or job_",
+    find: |tree| {
+        let sources = tree.rust().filter(|(file, _)| file.path.starts_with("crates/windlass-server/src/"));
+        sources
+            .flat_map(|(file, _)| {
+                let filled = occurrences(&file.text, TEMPLATE).filter_map(|at| {
+                    let name = file.text[at + TEMPLATE.len()..].split(".html").next()?;
+                    let fits = modules(&file.path).any(|module| belongs(name, module));
+                    (!fits).then(|| file.place_at(at, format!("fills {name}.html")))
+                });
+                filled.collect::<Vec<_>>()
+            })
+            .collect()
+    },
+    caught: &[
+        &[("crates/windlass-server/src/web/tokens.rs", "#[template(path = \"secret.html\")]\n")],
+        &[("crates/windlass-server/src/web/jobs.rs", "#[template(path = \"jobless.html\")]\n")],
+    ],
+    passes: &[
+        &[("crates/windlass-server/src/web/tokens.rs", "#[template(path = \"token_secret.html\")]\n")],
+        &[("crates/windlass-server/src/web/tokens.rs", "#[template(path = \"tokens.html\")]\n")],
+        &[("crates/windlass-server/src/web/triggers/edit.rs", "#[template(path = \"trigger.html\")]\n")],
+    ],
+};
+
+const TEMPLATE: &str = "#[template(path = \"";
+
+/// The file and the folders that it is in, without the suffix.
+fn modules(path: &str) -> impl Iterator<Item = &str> {
+    path.trim_end_matches(".rs").split('/')
+}
+
+/// Whether the name is that of the module, or begins with it or with its singular.
+fn belongs(name: &str, module: &str) -> bool {
+    [module, module.strip_suffix('s').unwrap_or(module)]
+        .iter()
+        .any(|start| name.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with('_')))
+}
