@@ -6,7 +6,7 @@ use windlass::job::State;
 use super::chart::trend;
 use super::count::{count_words, grouped};
 use super::html::Html;
-use super::when::span;
+use super::relative_time::span;
 
 pub(crate) struct Card {
     pub(crate) key: &'static str,

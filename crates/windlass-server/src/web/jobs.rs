@@ -10,13 +10,13 @@ use jiff::SignedDuration;
 use uuid::Uuid;
 use windlass::job::State;
 
-use super::asked::UiQuery;
 use super::cards::{Card, Facts, cards, minutes};
 use super::chart::percentile;
 use super::frame::{Frame, Section};
 use super::page::{Page, page};
 use super::query::JobsQuery;
 use super::run_charts::{RunCharts, queue_times};
+use super::url_parameters::UiQuery;
 use super::viewer::Viewer;
 use crate::auth::Permission;
 use crate::http::App;

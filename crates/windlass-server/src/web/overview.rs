@@ -9,7 +9,6 @@ use serde::Deserialize;
 use uuid::Uuid;
 use windlass::admin::{Problem, Reach, Summary};
 
-use super::asked::UiQuery;
 use super::cards::{Card, Facts, cards, minutes};
 use super::chart::percentile;
 use super::count::{count_words, grouped};
@@ -17,6 +16,7 @@ use super::frame::{Frame, Section};
 use super::page::{Page, page};
 use super::queues::{TENANTS, runs_of_each};
 use super::run_charts::{RunCharts, queue_times};
+use super::url_parameters::UiQuery;
 use super::viewer::Viewer;
 use super::workers::{is_stale, needs_attention};
 use crate::http::App;
@@ -85,7 +85,7 @@ pub(crate) async fn show(
     UiQuery(part): UiQuery<OverviewPart>,
 ) -> Page {
     let frame = viewer.frame(&app, Section::Overview).await?;
-    let overview = app.everyone().await?;
+    let overview = app.overview_of_all().await?;
     let reading = app.queue().read(Reach::Everything).await?;
     let now = frame.now;
     let activity = reading.activity(now - SignedDuration::from_hours(1), 60).await?;

@@ -12,13 +12,13 @@ use windlass::admin::Reach;
 
 use super::chart::{percentile, spark};
 use super::count::grouped;
+use super::form_body::FormBody;
 use super::frame::{Frame, Section};
 use super::html::Html;
 use super::page::{Page, back, page};
-use super::posted::Posted;
+use super::relative_time::{RelativeTime, span};
 use super::run_charts::{RunCharts, queue_times};
 use super::viewer::Viewer;
-use super::when::{When, span};
 use crate::auth::Permission;
 use crate::http::{App, Problem};
 
@@ -39,7 +39,7 @@ struct QueueRow {
     scheduled: String,
     dead: String,
     spark: Html,
-    oldest: Option<When>,
+    oldest: Option<RelativeTime>,
     p50: String,
     p95: String,
 }
@@ -59,7 +59,7 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page
     let is_wide = viewer.may(Permission::Administer);
     let reach = if is_wide { Reach::Everything } else { viewer.caller.reach() };
     let frame = viewer.frame(&app, Section::Queues).await?;
-    let everyone = if is_wide { Some(app.everyone().await?) } else { None };
+    let everyone = if is_wide { Some(app.overview_of_all().await?) } else { None };
     let reading = app.queue().read(reach).await?;
     let overview = match everyone {
         Some(overview) => overview,
@@ -100,7 +100,7 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page
             oldest: summary
                 .oldest_queued_age_seconds
                 .and_then(|age| SignedDuration::try_from_secs_f64(age).ok())
-                .map(|age| When::age(now - age, now)),
+                .map(|age| RelativeTime::age(now - age, now)),
             p50: says(0.5),
             p95: says(0.95),
             name: name.clone(),
@@ -115,7 +115,7 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page
 }
 
 /// `POST /ui/queues`: pauses or resumes a queue.
-pub(crate) async fn pause(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
+pub(crate) async fn pause(FromState(app): FromState<App>, viewer: Viewer, posted: FormBody) -> Page {
     let queue = posted.text("queue").ok_or_else(|| Problem::invalid("/queue", "must name a queue"))?;
     let is_paused = posted.get("paused") == Some("yes");
     let acting = app.queue().act(Reach::Everything, &viewer.caller.actor()).await?;

@@ -5,7 +5,7 @@ use windlass::internals::headline;
 use windlass::job::{Attempt, Job, State};
 
 use super::count::count_words;
-use super::when::{When, seconds_between, span};
+use super::relative_time::{RelativeTime, seconds_between, span};
 use super::worker_name::brief;
 
 /// The number of characters of an error in the sentence.
@@ -64,7 +64,7 @@ pub(crate) fn sentence(job: &Job, attempts: &[Attempt], now: Timestamp) -> Strin
 }
 
 fn scheduled(job: &Job, last: Option<&Attempt>, now: Timestamp) -> String {
-    let due = When::new(job.scheduled_for, now).words();
+    let due = RelativeTime::new(job.scheduled_for, now).words();
     if job.attempt_count == 0 {
         return format!("Scheduled to start {due}.");
     }
@@ -134,7 +134,7 @@ fn lasted(attempt: &Attempt) -> Option<f64> {
 }
 
 fn ended(job: &Job, now: Timestamp) -> String {
-    job.finished_at.map_or_else(|| "just now".to_owned(), |at| When::new(at, now).words())
+    job.finished_at.map_or_else(|| "just now".to_owned(), |at| RelativeTime::new(at, now).words())
 }
 
 fn ago(at: Timestamp, now: Timestamp) -> String {

@@ -6,14 +6,14 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use windlass::admin::{Reach, WorkerRecord};
 
-use super::asked::UiQuery;
 use super::count::count_words;
+use super::form_body::FormBody;
 use super::frame::{Frame, Section};
-use super::mark::Mark;
 use super::page::{Page, back, page};
-use super::posted::Posted;
+use super::relative_time::{RelativeTime, seconds_between, span};
+use super::status_mark::StatusMark;
+use super::url_parameters::UiQuery;
 use super::viewer::Viewer;
-use super::when::{When, seconds_between, span};
 use super::worker_name::brief;
 use crate::http::{App, Problem};
 
@@ -35,15 +35,15 @@ struct WorkerRow {
     /// The short name.
     brief: String,
     hostname: String,
-    state: Mark,
-    seen: When,
-    seen_age: When,
+    state: StatusMark,
+    seen: RelativeTime,
+    seen_age: RelativeTime,
     stale_words: String,
     running: i32,
     queues: String,
     keys: String,
     version: String,
-    up: When,
+    up: RelativeTime,
     /// How long a stopped worker ran.
     ran: Option<String>,
     is_draining: bool,
@@ -137,15 +137,15 @@ fn rank(worker: &WorkerRecord) -> u8 {
 
 fn row(number: usize, worker: &WorkerRecord, now: Timestamp) -> WorkerRow {
     let state = if is_stale(worker) {
-        Mark::new("failed", "warning", "Stale")
+        StatusMark::new("failed", "warning", "Stale")
     } else if is_lost(worker) {
-        Mark::new("failed", "cross", "Lost")
+        StatusMark::new("failed", "cross", "Lost")
     } else if worker.stopped_at.is_some() {
-        Mark::new("canceled", "dash", "Stopped")
+        StatusMark::new("canceled", "dash", "Stopped")
     } else if worker.is_draining {
-        Mark::new("retrying", "clock", "Draining")
+        StatusMark::new("retrying", "clock", "Draining")
     } else {
-        Mark::new("succeeded", "tick", "Active")
+        StatusMark::new("succeeded", "tick", "Active")
     };
     let left = worker.lease_expires_at.duration_since(now).as_secs_f64();
     let jobs = count_words(worker.running_count, "job");
@@ -179,14 +179,14 @@ fn row(number: usize, worker: &WorkerRecord, now: Timestamp) -> WorkerRow {
         needs_attention: needs_attention(worker, now),
         hostname: worker.hostname.clone(),
         state,
-        seen: When::new(worker.last_seen_at, now),
-        seen_age: When::age(worker.last_seen_at, now),
+        seen: RelativeTime::new(worker.last_seen_at, now),
+        seen_age: RelativeTime::age(worker.last_seen_at, now),
         stale_words,
         running: worker.running_count,
         queues: all(&worker.queues, "all"),
         keys: all(&worker.definition_keys, role.unwrap_or("none")),
         version: worker.version.clone(),
-        up: When::age(worker.started_at, now),
+        up: RelativeTime::age(worker.started_at, now),
         ran: worker.stopped_at.map(|at| span(seconds_between(worker.started_at, at).max(0.0))),
         is_draining: worker.is_draining,
         may_drain: worker.stopped_at.is_none() && role.is_none(),
@@ -194,7 +194,7 @@ fn row(number: usize, worker: &WorkerRecord, now: Timestamp) -> WorkerRow {
 }
 
 /// `POST /ui/workers`: drains or resumes a worker.
-pub(crate) async fn set_draining(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
+pub(crate) async fn set_draining(FromState(app): FromState<App>, viewer: Viewer, posted: FormBody) -> Page {
     let worker = posted.get("worker").ok_or_else(|| Problem::invalid("/worker", "must name a worker"))?;
     let is_draining = posted.get("draining") == Some("yes");
     let acting = app.queue().act(Reach::Everything, &viewer.caller.actor()).await?;

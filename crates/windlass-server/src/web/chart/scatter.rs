@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{BOTTOM, Figure, HEIGHT, LEFT, RIGHT, TOP, WIDTH, blank};
 use crate::web::html::{Html, escape};
-use crate::web::when::{seconds_between, span};
+use crate::web::relative_time::{seconds_between, span};
 
 /// One run.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,8 +3,8 @@
 use windlass::job::{Counts, State};
 
 use crate::web::count::{count_words, grouped};
-use crate::web::mark::Mark;
 use crate::web::query::{JobsQuery, SOURCES};
+use crate::web::status_mark::StatusMark;
 
 pub(super) struct FilterBar {
     pub(super) tabs: Vec<Tab>,
@@ -64,7 +64,7 @@ fn tabs(query: &JobsQuery, counts: &[Counts]) -> Vec<Tab> {
     };
     let all = Tab { name: "All", href: query.with_status(None), is_current: current.is_none(), count: None };
     let tab = |state: State| Tab {
-        name: Mark::of(state, false).word,
+        name: StatusMark::of(state, false).word,
         href: query.with_status(Some(state)),
         is_current: current == Some(state),
         count: counted(state),

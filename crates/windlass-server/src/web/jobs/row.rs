@@ -5,23 +5,23 @@ use uuid::Uuid;
 use windlass::internals::headline;
 use windlass::job::{Job, State};
 
-use crate::web::mark::Mark;
-use crate::web::when::{When, seconds_between, span};
+use crate::web::relative_time::{RelativeTime, seconds_between, span};
+use crate::web::status_mark::StatusMark;
 use crate::web::worker_name::brief;
 
 pub(crate) struct JobRow {
     pub(crate) id: Uuid,
     pub(crate) short: String,
-    pub(crate) mark: Mark,
+    pub(crate) mark: StatusMark,
     pub(crate) definition_key: String,
     pub(super) about: Option<String>,
     pub(super) source: String,
     pub(super) attempts: String,
-    pub(super) queued: When,
-    pub(super) started: Option<When>,
+    pub(super) queued: RelativeTime,
+    pub(super) started: Option<RelativeTime>,
     /// When a job that is not ready starts, or starts again.
-    pub(super) due: Option<When>,
-    pub(super) finished: Option<When>,
+    pub(super) due: Option<RelativeTime>,
+    pub(super) finished: Option<RelativeTime>,
     pub(super) lasted: Option<DurationBar>,
     /// The short and the full name.
     pub(super) worker: Option<(String, String)>,
@@ -53,15 +53,15 @@ fn row(job: &Job, now: Timestamp, may_act: bool, longest: f64) -> JobRow {
     JobRow {
         id: job.id,
         short: short(job.id),
-        mark: Mark::of(job.status, job.attempt_count > 0),
+        mark: StatusMark::of(job.status, job.attempt_count > 0),
         definition_key: job.definition_key.clone(),
         about: about(job).map(|text| text.chars().take(MAX_ABOUT).collect()),
         source: job.source.clone(),
         attempts: format!("{}/{}", job.attempt_count, job.max_attempts),
-        queued: When::new(job.queued_at, now),
-        started: job.last_started_at.map(|at| When::new(at, now)),
-        due: (job.status == State::Scheduled).then(|| When::new(job.scheduled_for, now)),
-        finished: job.finished_at.map(|at| When::new(at, now)),
+        queued: RelativeTime::new(job.queued_at, now),
+        started: job.last_started_at.map(|at| RelativeTime::new(at, now)),
+        due: (job.status == State::Scheduled).then(|| RelativeTime::new(job.scheduled_for, now)),
+        finished: job.finished_at.map(|at| RelativeTime::new(at, now)),
         lasted: lasted(job, now).map(bar),
         worker: job.claimed_by_worker.as_ref().map(|name| (brief(name), name.clone())),
         may_cancel: may_act && !job.status.is_terminal() && job.cancel_requested_at.is_none(),

@@ -201,7 +201,7 @@ const OF_TENANT: &str = "{{ parts::acting_for(frame) }}";
 
 const FORMS_NAME_THEIR_TENANT: Rule = Rule {
     name: "a form that posts names the tenant for which it was rendered",
-    fix: "begin the form with {{ parts::acting_for(frame) }}; only a page outside the frame, which extends alone.html, may omit it",
+    fix: "begin the form with {{ parts::acting_for(frame) }}; only a page outside the frame, which extends standalone.html, may omit it",
     find: |tree| {
         let bare = |file: &File| -> Vec<Place> {
             let found = occurrences(&file.text, "<form").filter(|&at| {
@@ -210,7 +210,10 @@ const FORMS_NAME_THEIR_TENANT: Rule = Rule {
             });
             found.map(|at| file.place(line_at(&file.text, at), "a form without its tenant")).collect()
         };
-        templates(tree).filter(|file| !file.text.contains("extends \"alone.html\"")).flat_map(bare).collect()
+        templates(tree)
+            .filter(|file| !file.text.contains("extends \"standalone.html\""))
+            .flat_map(bare)
+            .collect()
     },
     caught: &[
         &[(
@@ -230,7 +233,7 @@ const FORMS_NAME_THEIR_TENANT: Rule = Rule {
         )],
         &[(
             "crates/windlass-server/templates/a.html",
-            "{% extends \"alone.html\" %}\n<form method=\"post\"></form>\n",
+            "{% extends \"standalone.html\" %}\n<form method=\"post\"></form>\n",
         )],
     ],
 };

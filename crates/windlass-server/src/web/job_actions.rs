@@ -9,16 +9,16 @@ use windlass::admin::{Bulk, BulkCursor};
 use windlass::job::{Canceled, Filter};
 
 use super::count::{count_words, grouped};
+use super::form_body::FormBody;
 use super::jobs::short;
 use super::page::{Page, back, sentence};
-use super::posted::Posted;
 use super::query::JobsQuery;
 use super::viewer::Viewer;
 use crate::auth::Permission;
 use crate::http::{App, Problem, ProblemKind, query};
 
 /// `POST /ui/jobs/act`
-pub(crate) async fn act(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
+pub(crate) async fn act(FromState(app): FromState<App>, viewer: Viewer, posted: FormBody) -> Page {
     let to = posted.get("back").unwrap_or("/ui/jobs").to_owned();
     let one = |name: &str| posted.get(name).and_then(|id| Uuid::try_parse(id).ok());
     let said = if let Some(id) = one("cancel") {
@@ -69,7 +69,7 @@ async fn retry(app: &App, viewer: &Viewer, id: Uuid) -> Result<ActionResult, Pro
     Ok(ActionResult::succeeded(format!("Job {} queued again.", short(id))))
 }
 
-async fn many(app: &App, viewer: &Viewer, posted: &Posted) -> Result<ActionResult, Problem> {
+async fn many(app: &App, viewer: &Viewer, posted: &FormBody) -> Result<ActionResult, Problem> {
     let tenant = viewer.caller.tenant();
     let verb = match posted.get("act") {
         Some("cancel") => ActionVerb::Cancel,

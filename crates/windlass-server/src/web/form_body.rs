@@ -20,9 +20,9 @@ const MAX_FIELDS: usize = 2000;
 
 /// The fields, in the order in which they were sent.
 #[derive(Debug, Default)]
-pub(crate) struct Posted(pub(crate) Vec<(String, String)>);
+pub(crate) struct FormBody(pub(crate) Vec<(String, String)>);
 
-impl FromRequest<App> for Posted {
+impl FromRequest<App> for FormBody {
     type Rejection = PageProblem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, PageProblem> {
@@ -82,7 +82,7 @@ fn decode(part: &[u8]) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-impl Posted {
+impl FormBody {
     /// Rejects a form that was rendered for a tenant other than the current one of the caller.
     fn check_tenant(&self, caller: &Caller) -> Result<(), Problem> {
         if self.get("acting_for") == Some(caller.tenant().to_string().as_str()) {
