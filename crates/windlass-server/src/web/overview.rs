@@ -108,32 +108,13 @@ pub(crate) async fn show(
     reading.end().await?;
 
     let alive = workers.iter().filter(|worker| worker.stopped_at.is_none() && !is_stale(worker)).count();
-    let silent = workers.iter().filter(|worker| needs_attention(worker, now)).count();
+    let stale = workers.iter().filter(|worker| needs_attention(worker, now)).count();
     let waits = queue_times(runs.iter());
     let facts = Facts {
         workers: i64::try_from(alive).ok(),
         p95_wait: percentile(&waits, 0.95),
         minutes: minutes(&activity, now),
     };
-    let mut notes = Vec::new();
-    if silent > 0 {
-        let text =
-            format!("{} {} stale.", count_words(silent, "worker"), if silent == 1 { "is" } else { "are" });
-        notes.push(Note { role: "failed", text, href: "/ui/workers", link: "View workers" });
-    }
-    if alive == 0 && overview.all.queued > 0 {
-        notes.push(Note {
-            role: "failed",
-            text: "Jobs are queued, but no worker is active.".to_owned(),
-            href: "/ui/workers",
-            link: "Workers",
-        });
-    }
-    if !paused.is_empty() {
-        let text = format!("Paused queues: {}.", paused.join(", "));
-        notes.push(Note { role: "warning", text, href: "/ui/queues", link: "Queues" });
-    }
-    notes.extend(set_aside(&problems));
     let tenant = |(id, summary): (Uuid, &Summary)| TenantCountsRow {
         id,
         name: names.get(&id).cloned().unwrap_or_else(|| id.to_string()),
@@ -156,7 +137,7 @@ pub(crate) async fn show(
         dead: grouped(summary.dead_letter),
     };
     page(&OverviewPage {
-        notes,
+        notes: notes(stale, alive, &overview.all, &paused, &problems),
         cards: cards(&overview.all, &facts, |_| "/ui/queues".to_owned()),
         charts: RunCharts::new(&activity, &runs, &waits, now),
         tenants_words: tenants_words(part.from, shown.len(), busiest.len()),
@@ -166,6 +147,30 @@ pub(crate) async fn show(
         definitions: definitions.into_iter().take(SHOWN).map(definition).collect(),
         frame,
     })
+}
+
+/// What needs attention.
+fn notes(stale: usize, alive: usize, all: &Summary, paused: &[String], problems: &[Problem]) -> Vec<Note> {
+    let mut notes = Vec::new();
+    if stale > 0 {
+        let text =
+            format!("{} {} stale.", count_words(stale, "worker"), if stale == 1 { "is" } else { "are" });
+        notes.push(Note { role: "failed", text, href: "/ui/workers", link: "View workers" });
+    }
+    if alive == 0 && all.queued > 0 {
+        notes.push(Note {
+            role: "failed",
+            text: "Jobs are queued, but no worker is active.".to_owned(),
+            href: "/ui/workers",
+            link: "Workers",
+        });
+    }
+    if !paused.is_empty() {
+        let text = format!("Paused queues: {}.", paused.join(", "));
+        notes.push(Note { role: "warning", text, href: "/ui/queues", link: "Queues" });
+    }
+    notes.extend(skipped(problems));
+    notes
 }
 
 fn address(from: usize) -> String {
@@ -205,7 +210,7 @@ fn health(summary: &Summary) -> HealthCard {
 
 /// The rows that the keeper skips, as listed by `windlass doctor`. Many have the same cause, so the first few are
 /// enough.
-fn set_aside(problems: &[Problem]) -> Vec<Note> {
+fn skipped(problems: &[Problem]) -> Vec<Note> {
     const MAX: usize = 5;
     let note = |problem: &Problem| {
         let (href, link) = match problem.duty.as_str() {
