@@ -15,7 +15,7 @@ use super::relative_time::RelativeTime;
 use super::search::{Search, Searched};
 use super::status_mark::StatusMark;
 use super::url_parameters::UiQuery;
-use super::viewer::Viewer;
+use super::viewer::{Viewer, role_name};
 use crate::auth::{Role, TokenKind, TokenSecret, creator_problem};
 use crate::http::{App, Problem, ProblemKind, check_future};
 
@@ -68,7 +68,7 @@ pub(crate) async fn list(
                 (false, true) => StatusMark::new("canceled", "clock", "Expired"),
                 (false, false) => StatusMark::new("succeeded", "tick", "Valid"),
             },
-            role: token.role.replace('_', " "),
+            role: role_name(&token.role),
             permissions: token
                 .scopes
                 .as_ref()
@@ -194,7 +194,7 @@ async fn made(app: &App, viewer: &Viewer, token: &Token, secret: &TokenSecret) -
     let mut frame = viewer.frame(app, Section::Tokens).await?;
     // A refresh would fetch the page without the secret.
     frame.is_live = false;
-    let about = format!("{}, {}", token.name, token.role.replace('_', " "));
+    let about = format!("{}, {}", token.name, role_name(&token.role));
     page(&SecretPage { frame, about, secret: secret.expose() })
 }
 

@@ -166,6 +166,11 @@ impl Viewer {
 /// The number of tenants in the switcher before a search.
 pub(crate) const SWITCHER: u16 = 20;
 
+/// The role with this name in words; an unknown name is returned unchanged.
+pub(super) fn role_name(role: &str) -> String {
+    role.parse().map_or_else(|_| role.to_owned(), |role| role_words(role).to_owned())
+}
+
 const fn role_words(role: Role) -> &'static str {
     match role {
         Role::Viewer => "Viewer",
