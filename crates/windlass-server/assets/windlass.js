@@ -127,7 +127,7 @@
     if (now) offset = Number(now.content) - Date.now();
     const added = all ? 0 : hold(fresh);
     const focused = document.activeElement;
-    for (const id of ["rail", "live"]) {
+    for (const id of ["sidebar", "live"]) {
       const [old, next] = [document.getElementById(id), fresh.getElementById(id)];
       if (old && next) morph(old, next);
     }
@@ -209,7 +209,7 @@
   $("#pill button")?.addEventListener("click", () => { window.scrollTo({ top: 0 }); refresh(true); });
 
   // Toasts and screen-reader announcements.
-  const say = (words) => { const aloud = $("#aloud"); if (aloud) aloud.textContent = words; };
+  const say = (words) => { const announcer = $("#announcer"); if (announcer) announcer.textContent = words; };
   function tell(words, role = "succeeded") {
     const toast = document.createElement("div");
     toast.className = `toast is-${role}`;
@@ -256,7 +256,7 @@
     const every = $("#pick-every");
     const all = every?.checked;
     bar.hidden = !chosen.length && !all;
-    $("#sheet")?.classList.toggle("picking", chosen.length > 0);
+    $("#jobs-table")?.classList.toggle("picking", chosen.length > 0);
     const count = all ? Number(every.dataset.count) : chosen.length;
     const about = all && every.dataset.more ? `${count}+` : String(count);
     $("#picked-count").textContent = count === 1 ? "1 job" : `${about} jobs`;
@@ -380,7 +380,7 @@
   });
   document.addEventListener("input", (event) => {
     if (event.target.matches(".terminal input[type=search]")) find(event.target);
-    if (event.target.matches("[data-finds]")) lookFor(event.target);
+    if (event.target.matches("[data-search-url]")) lookFor(event.target);
     if (event.target.matches("[data-narrows]")) {
       const wanted = event.target.value.toLowerCase();
       for (const item of $$(`#${event.target.dataset.narrows} .item`)) item.hidden = !item.textContent.toLowerCase().includes(wanted);
@@ -396,7 +396,7 @@
     lookDue = setTimeout(async () => {
       let found;
       try {
-        const answer = await fetch(`${input.dataset.finds}?q=${encodeURIComponent(input.value)}`, { credentials: "same-origin" });
+        const answer = await fetch(`${input.dataset.searchUrl}?q=${encodeURIComponent(input.value)}`, { credentials: "same-origin" });
         if (!answer.ok) throw new Error(`status ${answer.status}`);
         found = [...new DOMParser().parseFromString(await answer.text(), "text/html").body.childNodes];
       } catch {
@@ -450,7 +450,7 @@
     }
     if (typing || $("dialog[open]")) return;
     if (go && Date.now() - go < 1200 && places[event.key]) {
-      if ($(`#rail a[href="${places[event.key]}"]`) || event.key === "n") location.href = places[event.key];
+      if ($(`#sidebar a[href="${places[event.key]}"]`) || event.key === "n") location.href = places[event.key];
       return void (go = 0);
     }
     go = 0;
@@ -505,7 +505,7 @@
     chooseColumns(false);
     picked();
   }
-  for (const late of $$(".toast[data-goes]")) setTimeout(() => late.remove(), 8000);
+  for (const late of $$(".toast[data-autohide]")) setTimeout(() => late.remove(), 8000);
   tellTimes();
   wake();
   listen();

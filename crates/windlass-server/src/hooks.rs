@@ -9,7 +9,7 @@ use uuid::Uuid;
 use windlass::webhook::Key;
 
 use crate::auth::Secret;
-use crate::plain::{field_of, plain};
+use crate::parser_messages::{field_of, plain};
 
 /// Every hook, by its name.
 #[derive(Debug, Default)]

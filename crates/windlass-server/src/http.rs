@@ -1,14 +1,14 @@
 //! Every route of the server: method, path, required permission, and handler. A line without a permission does not compile. The
 //! router, the OpenAPI document and the permission matrix of the tests are all built from this table.
 
-mod advice;
 mod anonymous;
 mod app;
 mod bodies;
 mod changes;
+mod continued_access;
+mod deferred_response;
 mod denials;
 mod docs;
-mod everyone;
 mod extract;
 mod follow;
 mod guard;
@@ -17,18 +17,18 @@ mod health;
 mod heavy;
 pub(crate) mod host;
 mod idempotent;
-mod later;
 mod limits;
-mod once;
 mod openapi;
+mod overview_cache;
 mod page;
 mod parameters;
 mod prebuilt;
 mod problem;
+mod repeated_headers;
 mod searches;
-mod standing;
 mod time;
-mod unsent;
+mod timeout_advice;
+mod unsent_responses;
 
 use axum::Router;
 use axum::http::Method;
@@ -43,6 +43,8 @@ use crate::web;
 pub use app::{App, Options};
 pub(crate) use bodies::read;
 pub(crate) use changes::{Change, changes};
+pub(crate) use continued_access::{Access, StreamAccess, Waits, revoked};
+pub(crate) use deferred_response::DeferredResponse;
 pub(crate) use denials::Denial;
 pub(crate) use extract::{
     BaseUrl, LinkUrl, PayloadBody, Raw, RawBody, Segment, expected_version, object, parse, query,
@@ -51,14 +53,12 @@ pub(crate) use extract::{Body, Id, IdempotencyKey, Query};
 pub(crate) use follow::{Follower, More, failed};
 pub(crate) use heavy::usual_heavy;
 pub(crate) use idempotent::{replay, store_response};
-pub(crate) use later::Later;
 pub(crate) use limits::MAX_WAIT;
 pub use limits::around;
 pub use openapi::{SIGNED, document};
 pub(crate) use page::{PageQuery, page_limit, page_offset};
 pub(crate) use prebuilt::Prebuilt;
 pub use problem::{Fault, Problem, ProblemKind};
-pub(crate) use standing::{Access, StreamAccess, Waits, revoked};
 pub(crate) use time::{Time, check_future};
 
 routes! {
@@ -181,7 +181,7 @@ routes! {
         post   "/ui/account"                      SignedIn    web::account::change;
         get    "/ui/live"                         ReadJobs    web::live::stream;
         get    "/ui/jobs"                         ReadJobs    web::jobs::list;
-        post   "/ui/jobs/act"                     WriteJobs   web::act::act;
+        post   "/ui/jobs/act"                     WriteJobs   web::job_actions::act;
         get    "/ui/jobs/new"                     WriteJobs   web::new_job::form;
         post   "/ui/jobs/new"                     WriteJobs   web::new_job::enqueue;
         get    "/ui/jobs/{job_id}"                ReadJobs    web::job::show;

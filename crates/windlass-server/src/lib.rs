@@ -14,9 +14,9 @@ pub mod hooks;
 pub mod http;
 mod logs;
 pub mod metrics;
-mod plain;
+mod parser_messages;
 pub mod server;
+mod strict_json;
 #[cfg(feature = "otel")]
 pub mod traces;
-mod unique;
 mod web;

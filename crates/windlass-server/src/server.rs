@@ -13,10 +13,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use axum::extract::ConnectInfo;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
@@ -102,23 +103,10 @@ impl Running {
 }
 
 async fn accept(app: App, listener: TcpListener, tls: Option<TlsAcceptor>, stop: Stop) {
-    let router = router(&app);
     let graceful = GracefulShutdown::new();
-    let mut server = auto::Builder::new(TokioExecutor::new());
-    server
-        .http1()
-        .timer(TokioTimer::new())
-        // It counts from the end of the previous response, so it cannot be shorter than the idle timeout. The shorter one is in
-        // `timeouts`.
-        .header_read_timeout(app.options().header_timeout.max(app.options().idle_timeout))
-        .max_buf_size(64 * 1024)
-        .http2()
-        .timer(TokioTimer::new())
-        .keep_alive_interval(Duration::from_secs(20))
-        .max_header_list_size(64 * 1024)
-        .max_concurrent_streams(MAX_STREAMS);
-    let timeouts = timeouts(&app);
     let proxies = app.options().proxies.clone();
+    let serving =
+        Serving { server: protocols(&app), router: router(&app), tls, proxies, timeouts: timeouts(&app) };
     let admission = Admission::new(app.options().max_connections, app.options().max_connections_per_address);
     let mut connections = tokio::task::JoinSet::new();
     loop {
@@ -137,7 +125,7 @@ async fn accept(app: App, listener: TcpListener, tls: Option<TlsAcceptor>, stop:
         while connections.try_join_next().is_some() {}
         let activity = Activity::default();
         // A proxy has the connections of all clients, and local processes are trusted.
-        let is_counted = !proxies.contains(from.ip()) && !from.ip().to_canonical().is_loopback();
+        let is_counted = !serving.proxies.contains(from.ip()) && !from.ip().to_canonical().is_loopback();
         let admitted = tokio::select! {
             admitted = admission.admit(is_counted.then_some(from.ip()), &activity) => admitted,
             () = stop.accepting.cancelled() => break,
@@ -146,50 +134,14 @@ async fn accept(app: App, listener: TcpListener, tls: Option<TlsAcceptor>, stop:
             tracing::debug!(%from, "connection limit of the address reached");
             continue;
         };
-        let (server, router, watcher, tls, proxies) =
-            (server.clone(), router.clone(), graceful.watcher(), tls.clone(), proxies.clone());
-        let replaced = admitted.replaced.clone();
-        let connection = async move {
-            let _ = stream.set_nodelay(true);
-            let is_tls = tls.is_some();
-            let Some(stream) = handshake(stream, tls, timeouts.head).await else { return };
-            let stream = TokioIo::new(Receiving { stream, activity: activity.clone() });
-            let requests = activity.clone();
-            let service =
-                hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
-                    let router = router.clone();
-                    let in_progress = requests.begin(request.version());
-                    let (client, over_tls) = proxies.origin(from.ip(), is_tls, request.headers());
-                    async move {
-                        let (head, body) = request.into_parts();
-                        let (body, reading) = Noted::new(body, head.version);
-                        let mut request = hyper::Request::from_parts(head, axum::body::Body::new(body));
-                        request.extensions_mut().insert(ConnectInfo(SocketAddr::new(client, from.port())));
-                        request.extensions_mut().insert(over_tls);
-                        let mut response = router.oneshot(request).await?;
-                        reading.finish(response.headers_mut());
-                        Ok::<_, std::convert::Infallible>(
-                            response.map(|body| TimedResponse { body, in_progress }),
-                        )
-                    }
-                });
-            let serving = server.serve_connection_with_upgrades(stream, service).into_owned();
-            let ended = tokio::select! {
-                ended = watcher.watch(serving) => ended,
-                () = activity.timed_out(timeouts) => {
-                    tracing::debug!(%from, "closed an idle connection");
-                    return;
-                }
-            };
-            if let Err(error) = ended {
-                tracing::debug!(%error, %from, "a connection ended early");
-            }
-        };
+        let connection = serving.clone().serve(stream, from, activity, graceful.watcher());
         connections.spawn(async move {
-            let _admitted = admitted;
+            let admitted = admitted;
             tokio::select! {
                 () = connection => {}
-                () = replaced.cancelled() => tracing::debug!(%from, "closed an idle connection for a new one"),
+                () = admitted.replaced.cancelled() => {
+                    tracing::debug!(%from, "closed an idle connection for a new one");
+                }
             }
         });
     }
@@ -200,6 +152,72 @@ async fn accept(app: App, listener: TcpListener, tls: Option<TlsAcceptor>, stop:
         () = stop.requests.cancelled() => connections.shutdown().await,
     }
     app.end().await;
+}
+
+/// The limits of HTTP/1 and HTTP/2.
+fn protocols(app: &App) -> auto::Builder<TokioExecutor> {
+    let mut server = auto::Builder::new(TokioExecutor::new());
+    server
+        .http1()
+        .timer(TokioTimer::new())
+        // It counts from the end of the previous response, so it cannot be shorter than the idle timeout. The shorter one is in
+        // `timeouts`.
+        .header_read_timeout(app.options().header_timeout.max(app.options().idle_timeout))
+        .max_buf_size(64 * 1024)
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(Duration::from_secs(20))
+        .max_header_list_size(64 * 1024)
+        .max_concurrent_streams(MAX_STREAMS);
+    server
+}
+
+/// What every connection is served with.
+#[derive(Clone)]
+struct Serving {
+    server: auto::Builder<TokioExecutor>,
+    router: Router,
+    tls: Option<TlsAcceptor>,
+    proxies: Arc<Proxies>,
+    timeouts: Timeouts,
+}
+
+impl Serving {
+    /// Serves the requests of one connection until it ends, or until it was idle for too long.
+    async fn serve(self, stream: TcpStream, from: SocketAddr, activity: Activity, watcher: Watcher) {
+        let Self { server, router, tls, proxies, timeouts } = self;
+        let _ = stream.set_nodelay(true);
+        let is_tls = tls.is_some();
+        let Some(stream) = handshake(stream, tls, timeouts.head).await else { return };
+        let stream = TokioIo::new(Receiving { stream, activity: activity.clone() });
+        let requests = activity.clone();
+        let service = hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+            let router = router.clone();
+            let in_progress = requests.begin(request.version());
+            let (client, over_tls) = proxies.origin(from.ip(), is_tls, request.headers());
+            async move {
+                let (head, body) = request.into_parts();
+                let (body, reading) = Noted::new(body, head.version);
+                let mut request = hyper::Request::from_parts(head, axum::body::Body::new(body));
+                request.extensions_mut().insert(ConnectInfo(SocketAddr::new(client, from.port())));
+                request.extensions_mut().insert(over_tls);
+                let mut response = router.oneshot(request).await?;
+                reading.finish(response.headers_mut());
+                Ok::<_, std::convert::Infallible>(response.map(|body| TimedResponse { body, in_progress }))
+            }
+        });
+        let serving = server.serve_connection_with_upgrades(stream, service).into_owned();
+        let ended = tokio::select! {
+            ended = watcher.watch(serving) => ended,
+            () = activity.timed_out(timeouts) => {
+                tracing::debug!(%from, "closed an idle connection");
+                return;
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, %from, "a connection ended early");
+        }
+    }
 }
 
 /// A long poll may wait and then take the time of a request; requests in progress are checked only after that.

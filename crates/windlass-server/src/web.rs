@@ -4,36 +4,38 @@
 //! no SQL and no rules: the route table defines the permissions, and templates only omit what would be rejected.
 //! Templates escape every text; [`html::Html`] is the only type that they print unchanged.
 
-mod asked;
 pub(crate) mod assets;
 mod cards;
 mod chart;
+mod count;
 mod flash;
 mod form;
+mod form_body;
 mod frame;
 mod html;
 mod json_view;
 mod link;
-mod mark;
 mod page;
-mod posted;
+mod problem;
 mod query;
+mod relative_time;
+mod run_charts;
 mod schema_form;
 mod search;
 mod sentence;
-mod stamp;
+mod status_mark;
+mod url_parameters;
 mod viewer;
-mod when;
 mod worker_name;
 
 pub(crate) mod account;
-pub(crate) mod act;
 pub(crate) mod audit;
 pub(crate) mod components;
 pub(crate) mod dead_letters;
 pub(crate) mod definitions;
 pub(crate) mod invitation;
 pub(crate) mod job;
+pub(crate) mod job_actions;
 pub(crate) mod jobs;
 pub(crate) mod live;
 pub(crate) mod log;
@@ -52,6 +54,5 @@ pub(crate) mod triggers;
 pub(crate) mod workers;
 
 pub(crate) use live::Pulses;
-pub(crate) use page::{NO_PAGE, PageProblem};
+pub(crate) use problem::{NO_PAGE, PageProblem};
 pub(crate) use sign_in::to_sign_in;
-pub(crate) use stamp::stamp;

@@ -16,7 +16,9 @@ use windlass::pull::{Claim, Held, PulledJobs, Puller};
 use windlass::{Error, NewJob};
 
 use crate::auth::Caller;
-use crate::http::{Access, App, Body, Id, Later, MAX_WAIT, PayloadBody, Problem, ProblemKind, Waits};
+use crate::http::{
+    Access, App, Body, DeferredResponse, Id, MAX_WAIT, PayloadBody, Problem, ProblemKind, Waits,
+};
 use bodies::{
     ClaimBody, ClaimedJobs, CompleteBody, FailBody, HeartbeatBody, HeartbeatResponse, JobStatus,
     RegisterBody, Registered, ReleaseBody, SnoozeBody, StopBody, Stopped,
@@ -63,9 +65,9 @@ pub(crate) async fn claim(
     caller: Caller,
     access: Access,
     body: Body<ClaimBody>,
-) -> Result<Later, Problem> {
+) -> Result<DeferredResponse, Problem> {
     let (puller, claim) = (puller(&caller), body.value.read()?);
-    Ok(Later::new(wait(app, puller, claim, access)))
+    Ok(DeferredResponse::new(wait(app, puller, claim, access)))
 }
 
 /// Waits for jobs as long as the caller has access.

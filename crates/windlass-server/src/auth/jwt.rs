@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::jwks::Jwks;
 use super::role::Role;
 use super::secret::Secret;
-use crate::unique::Unique;
+use crate::strict_json::StrictJson;
 
 /// The issuer, its keys, and the claims of the tenant and the role.
 #[derive(Debug, Clone)]
@@ -88,7 +88,7 @@ impl JwtVerifier {
         validation.set_audience(&[&self.settings.audience]);
         validation.validate_nbf = true;
         validation.leeway = LEEWAY_SECONDS;
-        let Unique(claims) = decode(token, &key, &validation).ok()?.claims;
+        let StrictJson(claims) = decode(token, &key, &validation).ok()?.claims;
         // Only numbers: a string must not be read as "no limit".
         let times_are_numbers = claims.get("exp").is_some_and(Value::is_number)
             && claims.get("nbf").is_none_or(Value::is_number)
@@ -140,7 +140,7 @@ fn header_of(token: &str) -> Option<Value> {
         return None;
     }
     let bytes = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(first).ok()?;
-    let Unique(header) = serde_json::from_slice(&bytes).ok()?;
+    let StrictJson(header) = serde_json::from_slice(&bytes).ok()?;
     let is_plain = ["jku", "jwk", "x5u", "x5c", "crit", "zip", "enc", "b64"]
         .iter()
         .all(|name| header.get(name).is_none());

@@ -9,8 +9,8 @@ use super::Global;
 use super::client::{Client, list_of};
 use super::exit::{Exit, Failure};
 use super::print::{self, Show, at, text};
-use crate::plain::{json_fault, plain};
-use crate::unique::Unique;
+use crate::parser_messages::{json_fault, plain};
+use crate::strict_json::StrictJson;
 
 #[derive(Debug, Args)]
 pub(crate) struct DefinitionsCommand {
@@ -89,7 +89,7 @@ fn read(path: &Path) -> Result<Vec<Map<String, Value>>, Failure> {
     let bad = |message: String| Failure::usage(format!("{}: {message}", path.display()));
     let file = std::fs::read_to_string(path).map_err(|error| bad(format!("cannot be read: {error}")))?;
     let document: Value = if path.extension().is_some_and(|extension| extension == "json") {
-        let Unique(document) = serde_json::from_str(&file)
+        let StrictJson(document) = serde_json::from_str(&file)
             .map_err(|error| bad(format!("is not valid JSON: {}", json_fault(&error))))?;
         document
     } else {

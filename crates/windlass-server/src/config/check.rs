@@ -11,49 +11,71 @@ pub(super) fn check(
     configuration: &Configuration,
     locations: &HashMap<String, Location>,
 ) -> Vec<ConfigError> {
-    let mut errors = Vec::new();
-    let mut report = |key: &str, message: String| {
-        let location = locations.get(key).cloned().unwrap_or(Location::Nowhere);
-        errors.push(ConfigError { location, key: key.to_owned(), message });
-    };
+    let mut report = Report { locations, errors: Vec::new() };
+    database(configuration, &mut report);
+    http(configuration, &mut report);
+    files_and_addresses(configuration, &mut report);
+    auth(configuration, &mut report);
+    limits(configuration, &mut report);
+    report.errors
+}
 
+struct Report<'a> {
+    locations: &'a HashMap<String, Location>,
+    errors: Vec<ConfigError>,
+}
+
+impl Report<'_> {
+    fn add(&mut self, key: &str, message: impl Into<String>) {
+        let location = self.locations.get(key).cloned().unwrap_or(Location::Nowhere);
+        self.errors.push(ConfigError { location, key: key.to_owned(), message: message.into() });
+    }
+}
+
+fn database(configuration: &Configuration, report: &mut Report<'_>) {
     let database = &configuration.database;
     for (key, url) in [("database.url", &database.url), ("database.direct_url", &database.direct_url)] {
         if let Some(Err(error)) = url.as_ref().map(|url| windlass::Settings::new(url.expose())) {
             // A parser that reached the end of the text has nothing to say about it.
             let message = Some(error.to_string()).filter(|message| !message.contains("EOF"));
             let message = message.map(|message| format!(": {message}")).unwrap_or_default();
-            report(key, format!("must be a URL such as postgresql://USER:PASSWORD@HOST/DATABASE{message}"));
+            report
+                .add(key, format!("must be a URL such as postgresql://USER:PASSWORD@HOST/DATABASE{message}"));
         }
     }
     if database.connections == 0 {
-        report("database.connections", "must be at least 1".to_owned());
+        report.add("database.connections", "must be at least 1");
     }
+}
 
+fn http(configuration: &Configuration, report: &mut Report<'_>) {
     let http = &configuration.http;
     match (&http.tls_certificate, &http.tls_key) {
-        (Some(_), None) => report("http.tls_certificate", "requires `http.tls_key`".to_owned()),
-        (None, Some(_)) => report("http.tls_key", "requires `http.tls_certificate`".to_owned()),
+        (Some(_), None) => report.add("http.tls_certificate", "requires `http.tls_key`"),
+        (None, Some(_)) => report.add("http.tls_key", "requires `http.tls_certificate`"),
         _ => {}
     }
     if let Some(Err(message)) = http.trusted_proxies.as_deref().map(str::parse::<Proxies>) {
-        report("http.trusted_proxies", message);
+        report.add("http.trusted_proxies", message);
     }
+}
+
+fn files_and_addresses(configuration: &Configuration, report: &mut Report<'_>) {
     let files = [
-        ("http.tls_certificate", &http.tls_certificate),
-        ("http.tls_key", &http.tls_key),
+        ("http.tls_certificate", &configuration.http.tls_certificate),
+        ("http.tls_key", &configuration.http.tls_key),
         ("worker.file", &configuration.worker.file),
     ];
     for (key, path) in files {
         if let Some(Err(message)) = path.as_deref().map(readable) {
-            report(key, message);
+            report.add(key, message);
         }
     }
     if let Some(Err(message)) = configuration.events.hooks.as_deref().map(Hooks::load) {
-        report("events.hooks", message);
+        report.add("events.hooks", message);
     }
     let addresses = [
-        ("http.public_url", &http.public_url),
+        ("http.public_url", &configuration.http.public_url),
         ("auth.jwks_url", &configuration.auth.jwks_url),
         ("traces.endpoint", &configuration.traces.endpoint),
     ];
@@ -62,34 +84,37 @@ pub(super) fn check(
             reqwest::Url::parse(address).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
         };
         if address.as_ref().is_some_and(|address| !is_url(address)) {
-            report(key, "must be an http:// or https:// URL".to_owned());
+            report.add(key, "must be an http:// or https:// URL");
         }
     }
     if configuration.traces.endpoint.is_some() && !cfg!(feature = "otel") {
-        report("traces.endpoint", "is not supported by this build: enable the feature `otel`".to_owned());
+        report.add("traces.endpoint", "is not supported by this build: enable the feature `otel`");
     }
+}
 
+fn auth(configuration: &Configuration, report: &mut Report<'_>) {
     let auth = &configuration.auth;
     if auth.jwt_secret.is_some() && auth.jwks_url.is_some() {
-        report("auth.jwks_url", "conflicts with `auth.jwt_secret`: set only one of them".to_owned());
+        report.add("auth.jwks_url", "conflicts with `auth.jwt_secret`: set only one of them");
     }
     if auth.jwt_secret.as_ref().is_some_and(|secret| secret.expose().len() < 32) {
-        report("auth.jwt_secret", "must have at least 32 characters".to_owned());
+        report.add("auth.jwt_secret", "must have at least 32 characters");
     }
-    if auth.jwt_secret.is_some() || auth.jwks_url.is_some() {
-        for (key, value) in [("auth.jwt_issuer", &auth.jwt_issuer), ("auth.jwt_audience", &auth.jwt_audience)]
-        {
-            if value.is_none() {
-                report(
-                    key,
-                    "is required for JWTs, so that tokens issued for other services are rejected".to_owned(),
-                );
-            }
+    if auth.jwt_secret.is_none() && auth.jwks_url.is_none() {
+        return;
+    }
+    for (key, value) in [("auth.jwt_issuer", &auth.jwt_issuer), ("auth.jwt_audience", &auth.jwt_audience)] {
+        if value.is_none() {
+            let message = "is required for JWTs, so that tokens issued for other services are rejected";
+            report.add(key, message);
         }
     }
+}
+
+fn limits(configuration: &Configuration, report: &mut Report<'_>) {
     let limits = &configuration.limits;
     if limits.body_bytes_at_once / 8 < limits.body_bytes {
-        report("limits.body_bytes_at_once", "must be at least eight times limits.body_bytes".to_owned());
+        report.add("limits.body_bytes_at_once", "must be at least eight times limits.body_bytes");
     }
     for (key, is_nothing) in [
         ("limits.body_bytes", limits.body_bytes == 0),
@@ -106,10 +131,9 @@ pub(super) fn check(
         ("worker.concurrency", configuration.worker.concurrency == 0),
     ] {
         if is_nothing {
-            report(key, "must be at least 1".to_owned());
+            report.add(key, "must be at least 1");
         }
     }
-    errors
 }
 
 fn readable(path: &Path) -> Result<(), String> {

@@ -11,7 +11,7 @@ use toml::de::DeTable;
 
 use super::spelling::unknown;
 use super::{Configuration, check};
-use crate::plain::plain;
+use crate::parser_messages::plain;
 
 type Partial = <Configuration as Config>::Layer;
 

@@ -13,12 +13,12 @@ use windlass::pull::Pull;
 use super::anonymous::Anonymous;
 use super::bodies::Bodies;
 use super::denials::{Denial, Denials};
-use super::everyone::Everyone;
 use super::health::Readiness;
 use super::heavy::{Heavy, usual_heavy};
 use super::limits::Rates;
+use super::overview_cache::OverviewCache;
 use super::searches::Searches;
-use super::unsent::Unsent;
+use super::unsent_responses::UnsentResponses;
 use crate::auth::{Authenticator, JwtSettings, SignInAttempts};
 use crate::hooks::Hooks;
 use crate::server::Proxies;
@@ -36,7 +36,7 @@ struct AppState {
     options: Options,
     authenticator: Authenticator,
     bodies: Bodies,
-    unsent: Unsent,
+    unsent: UnsentResponses,
     readiness: Readiness,
     rates: Rates,
     searches: Searches,
@@ -48,7 +48,7 @@ struct AppState {
     streams: Slots<Uuid>,
     waiting_claims: Slots<Uuid>,
     anonymous: Anonymous,
-    counted: Everyone,
+    counted: OverviewCache,
     stopping: CancellationToken,
 }
 
@@ -145,7 +145,7 @@ impl App {
                 anonymous: Anonymous::new(options.anonymous_at_once, options.anonymous_per_network),
                 heavy: Heavy::new(options.heavy_per_tenant),
                 bodies,
-                unsent: Unsent::new(options.response_bytes_at_once, options.body_timeout),
+                unsent: UnsentResponses::new(options.response_bytes_at_once, options.body_timeout),
                 readiness: Readiness::default(),
                 options,
                 authenticator,
@@ -155,7 +155,7 @@ impl App {
                 denials: Denials::default(),
                 pull: OnceCell::new(),
                 pulses: Pulses::default(),
-                counted: Everyone::default(),
+                counted: OverviewCache::default(),
                 stopping: CancellationToken::new(),
             }),
         }
@@ -189,7 +189,7 @@ impl App {
         self.inner.stopping.cancel();
     }
 
-    pub(super) fn counted(&self) -> &Everyone {
+    pub(super) fn counted(&self) -> &OverviewCache {
         &self.inner.counted
     }
 
@@ -239,7 +239,7 @@ impl App {
     }
 
     /// The memory budget of the responses to known callers.
-    pub(super) fn unsent(&self) -> &Unsent {
+    pub(super) fn unsent(&self) -> &UnsentResponses {
         &self.inner.unsent
     }
 

@@ -18,8 +18,8 @@ use parking_lot::{Mutex, MutexGuard};
 use uuid::Uuid;
 
 use super::app::App;
+use super::continued_access;
 use super::problem::{Problem, ProblemKind};
-use super::standing;
 use crate::auth::Caller;
 use crate::server::{client_of, network_of};
 
@@ -225,7 +225,7 @@ pub(crate) async fn read(request: Request, app: &App, most: usize) -> Result<(By
     let bytes = tokio::time::timeout(app.options().body_timeout, reading).await;
     progress.0.store(false, Ordering::Relaxed);
     let bytes = bytes.map_err(|_| too_slow())??;
-    standing::check_again(&mut head, app).await?;
+    continued_access::check_again(&mut head, app).await?;
     Ok((bytes, held))
 }
 

@@ -7,8 +7,8 @@ use futures_util::stream::{self, Stream};
 use windlass::admin::{Reach, Summary};
 
 use super::app::App;
+use super::continued_access::StreamAccess;
 use super::problem::Problem;
-use super::standing::StreamAccess;
 
 const EVERY: Duration = Duration::from_secs(1);
 /// A keep-alive after this many unchanged reads, so that a closed connection is noticed.
@@ -80,7 +80,7 @@ impl ChangeWatch {
 
     async fn read(&self) -> windlass::Result<Summary> {
         if self.reach == Reach::Everything {
-            return Ok(self.app.everyone().await?.all.clone());
+            return Ok(self.app.overview_of_all().await?.all.clone());
         }
         let reading = self.app.queue().read(self.reach).await?;
         let overview = reading.overview().await?;

@@ -41,7 +41,7 @@ pub(crate) async fn page(headers: HeaderMap) -> impl IntoResponse {
 }
 
 #[derive(Template)]
-#[template(path = "api_reference.html")]
+#[template(path = "docs.html")]
 struct Reference<'a> {
     /// Without characters that HTML escapes, so its hash is that of what the browser reads.
     style: &'static str,

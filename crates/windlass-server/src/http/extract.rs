@@ -16,9 +16,9 @@ use super::host;
 use super::limits::RequestId;
 use super::problem::{Problem, ProblemKind};
 use crate::auth::Caller;
-use crate::plain::{field_of, plain};
+use crate::parser_messages::{field_of, plain};
 use crate::server::client_of;
-use crate::unique::Unique;
+use crate::strict_json::StrictJson;
 
 /// A JSON body. Unknown fields are rejected by the types themselves (`deny_unknown_fields`). So is a name that occurs twice in an
 /// object, at any depth; in a body with a payload only in its own fields, because in a payload the last one counts.
@@ -61,7 +61,7 @@ impl<T: DeserializeOwned, const HAS_PAYLOAD: bool> FromRequest<App> for Body<T, 
             return Err(Problem::invalid("", "must be an object"));
         }
         if !HAS_PAYLOAD {
-            parse::<Unique>(text)?;
+            parse::<StrictJson>(text)?;
         }
         let mut fingerprint = Sha256::new();
         fingerprint.update(place.as_bytes());

@@ -8,8 +8,8 @@ use uuid::Uuid;
 use windlass::job::{LogChunk, LogPosition};
 
 use super::app::App;
+use super::continued_access::StreamAccess;
 use super::problem::{Problem, ProblemKind};
-use super::standing::StreamAccess;
 use crate::auth::Caller;
 
 /// How often the log is read.

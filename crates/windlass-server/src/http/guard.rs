@@ -9,19 +9,19 @@ use axum::response::{IntoResponse, Redirect, Response};
 use uuid::Uuid;
 
 use super::Audience;
-use super::advice;
 use super::app::App;
 use super::bodies;
+use super::continued_access::{self, Checked};
+use super::deferred_response;
 use super::denials::Denial;
 use super::gzip;
 use super::heavy;
 use super::host;
-use super::later;
 use super::limits::{RequestId, shown_path};
 use super::openapi::SIGNED;
 use super::parameters;
 use super::problem::{Problem, ProblemKind};
-use super::standing::{self, Checked};
+use super::timeout_advice;
 use crate::api::hooks;
 use crate::auth::{Authenticated, Caller, Permission, Role, Unauthenticated};
 use crate::server::client_of;
@@ -164,19 +164,19 @@ async fn serve(
     let is_message = route.path == SIGNED && hooks::may_be_signed(&route.app, request.headers());
     let may_be_large = caller.is_some() || is_message;
     if is_ours || !(reads || renders || may_be_large && heavy::may_be_large(request.body())) {
-        return Ok(later::complete(handle(route, caller, request, next).await).await);
+        return Ok(deferred_response::complete(handle(route, request, next).await).await);
     }
     let (request, held) = bodies::whole(request, &route.app).await?;
     let is_heavy = reads || renders || heavy::may_be_large(request.body());
     let accepts_gzip = gzip::is_accepted(request.headers());
     let permit = if is_heavy { Some(route.app.heavy().permit(permit_key(caller)).await?) } else { None };
     let (mut head, body) = request.into_parts();
-    standing::check_again(&mut head, &route.app).await?;
+    continued_access::check_again(&mut head, &route.app).await?;
     let request = Request::from_parts(head, body);
-    let (of_route, of_caller) = (route.clone(), caller.cloned());
+    let of_route = route.clone();
     let response = async move {
         let _held = held;
-        handle(&of_route, of_caller.as_ref(), request, next).await
+        handle(&of_route, request, next).await
     };
     let response = match permit {
         Some(permit) => {
@@ -185,17 +185,12 @@ async fn serve(
         }
         None => response.await,
     };
-    Ok(later::complete(response).await)
+    Ok(deferred_response::complete(response).await)
 }
 
-/// The response of the handler; the forms of a page get the tenant of the caller.
-async fn handle(route: &Guarded, caller: Option<&Caller>, request: Request, next: Next) -> Response {
+async fn handle(route: &Guarded, request: Request, next: Next) -> Response {
     let method = request.method().clone();
-    let response = advice::scope(&method, route.path, next.run(request)).await;
-    match (caller, route.audience) {
-        (Some(caller), Audience::People) => web::stamp(response, caller).await,
-        _ => response,
-    }
+    timeout_advice::scope(&method, route.path, next.run(request)).await
 }
 
 /// The tenant, the installation for super-admins, or one key for all requests without a credential.

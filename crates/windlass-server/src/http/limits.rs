@@ -20,8 +20,8 @@ use uuid::Uuid;
 use super::app::App;
 use super::bodies::{self, BodyProgress};
 use super::gzip::{self, NoCompression};
-use super::once;
 use super::problem::{Problem, ProblemKind};
+use super::repeated_headers;
 use crate::auth::Caller;
 use crate::auth::session::Secure;
 use crate::server::client_of;
@@ -64,7 +64,7 @@ async fn watch(State(app): State<App>, mut request: Request, next: Next) -> Resp
     let is_page = request.uri().path().starts_with("/ui");
     // Only a long poll may take longer than the timeout.
     let patience = app.options().request_timeout + longest_wait(&request);
-    let mut response = match check_host(&request).and_then(|()| once::check(request.headers())) {
+    let mut response = match check_host(&request).and_then(|()| repeated_headers::check(request.headers())) {
         Ok(()) => match tokio::time::timeout(patience, next.run(request)).await {
             Ok(response) => response,
             Err(_) => timed_out(is_page, &body),

@@ -10,8 +10,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use windlass::Error;
 
-use super::advice;
-use crate::plain::plain;
+use super::timeout_advice;
+use crate::parser_messages::plain;
 
 /// The kinds of problems. Each has a stable `type` and a fixed status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -325,7 +325,7 @@ impl From<Error> for Problem {
             Error::TransactionTimeout { .. } => Self::of(ProblemKind::Timeout, text),
             error if error.is_timeout() => {
                 tracing::warn!(%error, "a database statement timed out");
-                Self::of(ProblemKind::Timeout, advice::after_a_timeout())
+                Self::of(ProblemKind::Timeout, timeout_advice::after_a_timeout())
             }
             error if error.is_transient() => {
                 if is_due() {

@@ -4,9 +4,9 @@ use askama::Template;
 use axum::extract::State as FromState;
 use axum::http::HeaderMap;
 
+use super::form_body::FormBody;
 use super::frame::{Frame, Section};
 use super::page::{Page, back, page, refused_form, sentence};
-use super::posted::Posted;
 use super::viewer::Viewer;
 use crate::auth::session::{Secure, session_hash};
 use crate::auth::{Secret, Who, accounts};
@@ -43,7 +43,7 @@ pub(crate) async fn change(
     viewer: Viewer,
     headers: HeaderMap,
     secure: Secure,
-    posted: Posted,
+    posted: FormBody,
 ) -> Page {
     let secret = |name: &str| Secret::new(posted.get(name).unwrap_or_default());
     let session = session_hash(&headers, secure);

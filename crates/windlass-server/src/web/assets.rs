@@ -7,8 +7,8 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use sha2::{Digest, Sha256};
 
-use super::asked::PathSegment;
-use super::page::PageProblem;
+use super::problem::PageProblem;
+use super::url_parameters::PathSegment;
 use crate::http::{Prebuilt, Problem};
 
 const CSS: &str = include_str!("../../assets/windlass.css");

@@ -8,13 +8,13 @@ use serde::Deserialize;
 use uuid::Uuid;
 use windlass::admin::{AuditEntry, AuditQuery, Reading};
 
-use super::asked::UiQuery;
 use super::frame::{Frame, Section};
 use super::job::pretty;
 use super::page::{Page, page};
 use super::query::encode_into;
+use super::relative_time::RelativeTime;
+use super::url_parameters::UiQuery;
 use super::viewer::Viewer;
-use super::when::When;
 use crate::http::App;
 
 #[derive(Template)]
@@ -28,7 +28,7 @@ struct AuditView {
 }
 
 struct AuditRow {
-    at: When,
+    at: RelativeTime,
     entry: AuditEntry,
     /// The name of the actor, and the address of its other entries.
     actor: String,
@@ -87,7 +87,7 @@ pub(crate) async fn list(
         let mut actor_href = "/ui/audit?actor=".to_owned();
         encode_into(&mut actor_href, &entry.actor);
         AuditRow {
-            at: When::new(entry.at, now),
+            at: RelativeTime::new(entry.at, now),
             actor: names.get(&entry.actor).unwrap_or(&entry.actor).clone(),
             actor_href,
             change: change(&entry),

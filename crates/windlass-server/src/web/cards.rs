@@ -4,8 +4,9 @@ use windlass::admin::{Activity, Summary};
 use windlass::job::State;
 
 use super::chart::trend;
+use super::count::{count_words, grouped};
 use super::html::Html;
-use super::when::span;
+use super::relative_time::span;
 
 pub(crate) struct Card {
     pub(crate) key: &'static str,
@@ -85,20 +86,13 @@ pub(crate) fn cards(summary: &Summary, facts: &Facts, href: impl Fn(State) -> St
     let oldest_queued = summary.oldest_queued_age_seconds;
     let is_slow = oldest_queued.is_some_and(|age| age > SLOW);
     let oldest = oldest_queued.map(|age| format!("oldest {}", span(age))).unwrap_or_default();
-    let workers = facts
-        .workers
-        .map(|count| if count == 1 { "on 1 worker".to_owned() } else { format!("on {count} workers") });
+    let workers = facts.workers.map(|count| format!("on {}", count_words(count, "worker")));
     let (failed, succeeded) = (lately(|minute| minute.failed), lately(|minute| minute.succeeded));
     let rate = failed as f64 / (failed + succeeded).max(1) as f64;
     let (failing, tone) = match failed {
         0 => ("no failed attempts in the last hour".to_owned(), ""),
         some => (
-            format!(
-                "{} failed {} in the last hour ({})",
-                grouped(some),
-                if some == 1 { "attempt" } else { "attempts" },
-                percent(rate)
-            ),
+            format!("{} in the last hour ({})", count_words(some, "failed attempt"), percent(rate)),
             match rate {
                 many if many >= MANY_FAIL => "bad",
                 some if some >= SOME_FAIL => "slow",
@@ -127,7 +121,7 @@ pub(crate) fn cards(summary: &Summary, facts: &Facts, href: impl Fn(State) -> St
     };
     let hour = match succeeded {
         1 => "1 attempt in the last hour".to_owned(),
-        some => format!("{} attempts in the last hour", grouped(some)),
+        some => format!("{} in the last hour", count_words(some, "attempt")),
     };
     vec![
         trended(
@@ -151,30 +145,4 @@ pub(crate) fn cards(summary: &Summary, facts: &Facts, href: impl Fn(State) -> St
 fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent < 1.0 { "under 1%".to_owned() } else { format!("{percent:.0}%") }
-}
-
-/// `1 284 033`, with thin spaces that do not break.
-pub(crate) fn grouped(number: i64) -> String {
-    let digits = number.unsigned_abs().to_string();
-    let mut out = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push('\u{202f}');
-        }
-        out.push(digit);
-    }
-    if number < 0 { format!("-{out}") } else { out }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::grouped;
-
-    #[test]
-    fn large_numbers_are_grouped() {
-        assert_eq!(
-            [0, 999, 1284, 1_284_033, -12_345].map(grouped),
-            ["0", "999", "1\u{202f}284", "1\u{202f}284\u{202f}033", "-12\u{202f}345"]
-        );
-    }
 }

@@ -14,13 +14,13 @@ pub(crate) use distribution::{Unit, distribution, percentile};
 pub(crate) use scatter::{Dot, scatter};
 pub(crate) use spark::{spark, trend};
 
-use super::cards::grouped;
+use super::count::grouped;
 use super::html::{Html, escape};
 
 /// The coordinate system of the drawing; the stylesheet scales it.
 const WIDTH: f64 = 480.0;
 const HEIGHT: f64 = 150.0;
-const LEFT: f64 = 44.0;
+const LEFT: f64 = 52.0;
 const RIGHT: f64 = 8.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 20.0;

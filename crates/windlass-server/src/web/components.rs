@@ -11,21 +11,21 @@ use super::chart::{Bar, Dot, Figure, Unit, distribution, scatter, spark, through
 use super::frame::{Frame, Section};
 use super::html::Html;
 use super::json_view::JsonView;
-use super::mark::Mark;
 use super::page::{Page, page};
+use super::relative_time::RelativeTime;
+use super::status_mark::StatusMark;
 use super::viewer::Viewer;
-use super::when::When;
 use crate::http::{App, Problem, ProblemKind};
 
 #[derive(Template)]
 #[template(path = "components.html")]
 pub(crate) struct Components {
     pub(crate) frame: Frame,
-    states: Vec<(Mark, State)>,
-    outcomes: Vec<Mark>,
-    times: Vec<When>,
+    states: Vec<(StatusMark, State)>,
+    outcomes: Vec<StatusMark>,
+    times: Vec<RelativeTime>,
     /// `scheduled` is shown differently before the first start and before a retry.
-    retrying: Mark,
+    retrying: StatusMark,
     json: JsonView,
     throughput: Figure,
     latency: Figure,
@@ -70,14 +70,14 @@ impl Components {
             .collect();
         let depth: Vec<f64> = (0..40).map(|index| wave(index) * 90.0).collect();
         Self {
-            states: State::ALL.into_iter().map(|state| (Mark::of(state, false), state)).collect(),
+            states: State::ALL.into_iter().map(|state| (StatusMark::of(state, false), state)).collect(),
             outcomes: ["succeeded", "failed", "timeout", "canceled", "lost", "snoozed", "released"]
-                .map(Mark::of_attempt)
+                .map(StatusMark::of_attempt)
                 .to_vec(),
             times: [1, 42, 252, 11_100, 1_036_800, -45]
-                .map(|seconds| When::new(before(seconds), now))
+                .map(|seconds| RelativeTime::new(before(seconds), now))
                 .to_vec(),
-            retrying: Mark::of(State::Scheduled, true),
+            retrying: StatusMark::of(State::Scheduled, true),
             json: JsonView::new(&json!({
                 "provider_id": "6f46a1d8-6e2b-4ecf-8b46-9ec2e6a37f09",
                 "paths": ["/photos", "/scans/<2026> & \"more\""],

@@ -9,14 +9,14 @@ use windlass::admin::{DEAD_LETTERS_SEEN, ErrorGroup};
 use windlass::internals::headline;
 use windlass::job::{Filter, State};
 
-use super::act::{ActionVerb, all};
-use super::cards::grouped;
+use super::count::{count_words, grouped};
+use super::form_body::FormBody;
 use super::frame::{Frame, Section};
+use super::job_actions::{ActionVerb, all};
 use super::jobs::short;
 use super::page::{Page, back, page};
-use super::posted::Posted;
+use super::relative_time::RelativeTime;
 use super::viewer::Viewer;
-use super::when::When;
 use crate::auth::Permission;
 use crate::http::App;
 
@@ -40,8 +40,8 @@ struct Group {
     example: String,
     count: usize,
     count_words: String,
-    newest: When,
-    oldest: When,
+    newest: RelativeTime,
+    oldest: RelativeTime,
     jobs: Vec<(Uuid, String)>,
 }
 
@@ -67,13 +67,9 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page
         headline: headline(&group.example).chars().take(160).collect(),
         example: group.example.chars().take(MAX_ERROR).collect(),
         count: group.jobs.len(),
-        count_words: if group.jobs.len() == 1 {
-            "1 job".to_owned()
-        } else {
-            format!("{} jobs", group.jobs.len())
-        },
-        newest: When::new(group.newest, now),
-        oldest: When::new(group.oldest, now),
+        count_words: count_words(group.jobs.len(), "job"),
+        newest: RelativeTime::new(group.newest, now),
+        oldest: RelativeTime::new(group.oldest, now),
         jobs: group.jobs.iter().take(LINKED).map(|id| (*id, short(*id))).collect(),
         definition_key: group.definition_key,
     };
@@ -89,7 +85,7 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page
 }
 
 /// `POST /ui/dead-letters`: retries the current jobs of a group, or all dead letters.
-pub(crate) async fn retry(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
+pub(crate) async fn retry(FromState(app): FromState<App>, viewer: Viewer, posted: FormBody) -> Page {
     let tenant = viewer.caller.tenant();
     let filter = if posted.get("all").is_some() {
         Filter::new(tenant).state(State::DeadLetter)

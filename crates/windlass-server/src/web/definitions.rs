@@ -6,16 +6,17 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 use windlass::admin::Reach;
 
-use super::asked::PathId;
 use super::form::{Form, Shown, Wrong};
+use super::form_body::FormBody;
 use super::frame::{Frame, Section};
-use super::page::{Page, PageProblem, back, page};
-use super::posted::Posted;
+use super::page::{Page, back, page};
+use super::problem::PageProblem;
+use super::relative_time::{RelativeTime, span};
+use super::url_parameters::PathId;
 use super::viewer::Viewer;
-use super::when::{When, span};
 use crate::http::{App, Problem};
-use crate::plain::json_fault;
-use crate::unique::Unique;
+use crate::parser_messages::json_fault;
+use crate::strict_json::StrictJson;
 
 #[derive(Template)]
 #[template(path = "definitions.html")]
@@ -32,7 +33,7 @@ struct DefinitionRow {
     queue: String,
     attempts: String,
     timeout: String,
-    changed: Option<When>,
+    changed: Option<RelativeTime>,
 }
 
 /// `GET /ui/definitions`
@@ -52,7 +53,7 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page
             queue: text("queue"),
             attempts: definition["max_attempts"].to_string(),
             timeout: span(definition["timeout_seconds"].as_f64().unwrap_or_default()),
-            changed: text("updated_at").parse().ok().map(|at| When::new(at, now)),
+            changed: text("updated_at").parse().ok().map(|at| RelativeTime::new(at, now)),
         }
     };
     page(&DefinitionsPage { rows: definitions.iter().map(row).collect(), frame })
@@ -126,7 +127,7 @@ async fn show(app: &App, viewer: &Viewer, id: Option<Uuid>, shown: &Value, wrong
 }
 
 /// `POST /ui/definitions/new`
-pub(crate) async fn create(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
+pub(crate) async fn create(FromState(app): FromState<App>, viewer: Viewer, posted: FormBody) -> Page {
     save(&app, &viewer, None, &posted).await
 }
 
@@ -135,12 +136,12 @@ pub(crate) async fn change(
     FromState(app): FromState<App>,
     viewer: Viewer,
     PathId(id): PathId,
-    posted: Posted,
+    posted: FormBody,
 ) -> Page {
     save(&app, &viewer, Some(id), &posted).await
 }
 
-async fn save(app: &App, viewer: &Viewer, id: Option<Uuid>, posted: &Posted) -> Page {
+async fn save(app: &App, viewer: &Viewer, id: Option<Uuid>, posted: &FormBody) -> Page {
     match written(app, viewer, id, posted).await {
         Ok(key) => Ok(back("/ui/definitions", "succeeded", format!("Saved definition {key}."))),
         Err(PageProblem(problem)) if problem.kind.is_correctable() => {
@@ -152,7 +153,7 @@ async fn save(app: &App, viewer: &Viewer, id: Option<Uuid>, posted: &Posted) -> 
 }
 
 /// The submitted values, as far as they can be shown again.
-fn typed(posted: &Posted) -> Value {
+fn typed(posted: &FormBody) -> Value {
     let mut shown = Map::new();
     for name in [
         "key",
@@ -180,7 +181,7 @@ async fn written(
     app: &App,
     viewer: &Viewer,
     id: Option<Uuid>,
-    posted: &Posted,
+    posted: &FormBody,
 ) -> Result<String, PageProblem> {
     let fields = fields(posted, id.is_none())?;
     let acting = app.queue().act(Reach::Everything, &viewer.caller.actor()).await?;
@@ -192,7 +193,7 @@ async fn written(
     Ok(saved["key"].as_str().unwrap_or_default().to_owned())
 }
 
-fn fields(posted: &Posted, is_new: bool) -> Result<Map<String, Value>, Problem> {
+fn fields(posted: &FormBody, is_new: bool) -> Result<Map<String, Value>, Problem> {
     let mut fields = Map::new();
     let mut set = |name: &str, value: Value| fields.insert(name.to_owned(), value);
     if is_new {
@@ -202,7 +203,7 @@ fn fields(posted: &Posted, is_new: bool) -> Result<Map<String, Value>, Problem> 
     set("queue", Value::from(posted.text("queue").unwrap_or("default")));
     set("is_active", Value::from(posted.get("is_active").is_some()));
     let schema = posted.text("arg_schema").unwrap_or("{}");
-    let Unique(schema) = serde_json::from_str(schema).map_err(|error| {
+    let StrictJson(schema) = serde_json::from_str(schema).map_err(|error| {
         Problem::invalid("/arg_schema", format!("must be valid JSON: {}", json_fault(&error)))
     })?;
     set("arg_schema", schema);

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value};
 
+use super::form_body::FormBody;
 use super::job::pretty;
 use super::page::sentence;
-use super::posted::Posted;
 use crate::http::Problem;
 
 /// The frame around the fields; rendered by `form.html`.
@@ -68,7 +68,7 @@ impl Shown {
         Self(value.as_object().cloned().unwrap_or_default())
     }
 
-    pub(crate) fn typed(posted: &Posted) -> Self {
+    pub(crate) fn typed(posted: &FormBody) -> Self {
         Self(posted.0.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).collect())
     }
 

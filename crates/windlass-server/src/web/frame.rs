@@ -25,7 +25,7 @@ pub(crate) enum Section {
 }
 
 impl Section {
-    const RAIL: [Self; 12] = [
+    const SIDEBAR: [Self; 12] = [
         Self::Jobs,
         Self::Triggers,
         Self::DeadLetters,
@@ -65,7 +65,7 @@ impl Section {
 }
 
 /// One item of the navigation.
-pub(crate) struct RailItem {
+pub(crate) struct SidebarItem {
     pub(crate) href: &'static str,
     pub(crate) icon: &'static str,
     pub(crate) word: &'static str,
@@ -98,6 +98,8 @@ pub(crate) struct Frame {
     pub(crate) now: Timestamp,
     pub(crate) who: String,
     pub(crate) role: &'static str,
+    /// The tenant of the caller, which the forms of the page name.
+    pub(crate) acting_for: Uuid,
     pub(crate) tenant: Option<TenantName>,
     pub(crate) tenants: Vec<TenantName>,
     pub(crate) may_switch: bool,
@@ -120,15 +122,15 @@ impl Frame {
     }
 
     pub(crate) fn has_more(&self) -> bool {
-        self.rail().iter().any(|item| item.is_second)
+        self.sidebar().iter().any(|item| item.is_second)
     }
 
     pub(crate) fn is_in_more(&self) -> bool {
-        self.rail().iter().any(|item| item.is_second && item.is_current)
+        self.sidebar().iter().any(|item| item.is_second && item.is_current)
     }
 
-    pub(crate) fn rail(&self) -> Vec<RailItem> {
-        let shown = Section::RAIL.into_iter().filter(|section| self.sections.contains(section));
+    pub(crate) fn sidebar(&self) -> Vec<SidebarItem> {
+        let shown = Section::SIDEBAR.into_iter().filter(|section| self.sections.contains(section));
         let mut has_group = false;
         let item = |section: Section| {
             let (href, icon, word) = section.look();
@@ -138,7 +140,7 @@ impl Frame {
             );
             let starts_group = is_second && !has_group;
             has_group |= is_second;
-            RailItem {
+            SidebarItem {
                 href,
                 icon,
                 word,
@@ -162,11 +164,12 @@ impl Frame {
             now: Timestamp::UNIX_EPOCH,
             who: "ada@example.test".to_owned(),
             role: "Tenant admin",
+            acting_for: Uuid::nil(),
             tenant: Some(TenantName { id: Uuid::nil(), name: "Acme".to_owned() }),
             tenants: Vec::new(),
             may_switch: false,
             may_find: false,
-            sections: Section::RAIL.to_vec(),
+            sections: Section::SIDEBAR.to_vec(),
             dead_letters: 3,
             search: String::new(),
             flash: None,

@@ -10,10 +10,10 @@ use uuid::Uuid;
 use windlass::internals::InvitedTo;
 
 use super::assets;
+use super::form_body::FormBody;
 use super::link::Link;
 use super::members::role_words;
 use super::page::{Page, back, page, refused_form, sentence, without_referrer};
-use super::posted::Posted;
 use super::sign_in::with_cookie;
 use super::viewer::theme;
 use crate::auth::session;
@@ -90,7 +90,7 @@ pub(crate) async fn act(
     Link { secret, of: invited }: Link<InvitedTo>,
     headers: HeaderMap,
     from: session::From,
-    posted: Posted,
+    posted: FormBody,
 ) -> Page {
     let reader = reader(&app, &from).await?;
     if posted.get("do") == Some("sign-out") {
@@ -115,7 +115,7 @@ async fn accepted(
     app: &App,
     (secret, invited): (&LinkSecret, &InvitedTo),
     reader: Option<&Reader>,
-    posted: &Posted,
+    posted: &FormBody,
     from: &session::From,
 ) -> Result<Response, Problem> {
     let password = Secret::new(posted.get("password").unwrap_or_default());

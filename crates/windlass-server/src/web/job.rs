@@ -11,15 +11,15 @@ use windlass::internals::headline;
 use windlass::job::{Attempt, Filter, Job, LogChunk, LogPosition, State};
 use windlass::schedule::Trigger;
 
-use super::asked::PathId;
 use super::frame::{Frame, Section};
-use super::jobs::{Row, rows, short};
+use super::jobs::{JobRow, rows, short};
 use super::json_view::JsonView;
-use super::mark::Mark;
 use super::page::{Page, capital, page, sentence as as_sentence};
+use super::relative_time::{RelativeTime, seconds_between, span};
 use super::sentence::{reason_words, sentence};
+use super::status_mark::StatusMark;
+use super::url_parameters::PathId;
 use super::viewer::Viewer;
-use super::when::{When, seconds_between, span};
 use super::worker_name::brief;
 use crate::auth::Permission;
 use crate::http::{App, Problem};
@@ -30,7 +30,7 @@ struct JobView {
     frame: Frame,
     job: Job,
     short: String,
-    mark: Mark,
+    mark: StatusMark,
     sentence: String,
     /// Why the job is waiting, and how to resolve it.
     why: Option<Vec<(String, String)>>,
@@ -40,7 +40,7 @@ struct JobView {
     /// The trigger that created the job.
     trigger: Option<Trigger>,
     subject: Option<String>,
-    children: Vec<Row>,
+    children: Vec<JobRow>,
     payload: JsonView,
     /// The whole payload, if it is small.
     payload_text: Option<String>,
@@ -71,12 +71,12 @@ struct Moment {
     shape: &'static str,
     what: &'static str,
     detail: String,
-    when: When,
+    when: RelativeTime,
 }
 
 struct AttemptView {
     number: i32,
-    mark: Mark,
+    mark: StatusMark,
     /// The short and the full name.
     worker: Option<(String, String)>,
     lasted: Lasted,
@@ -91,7 +91,7 @@ struct AttemptView {
 
 /// How long an attempt took, or when it started if it is running.
 enum Lasted {
-    Since(When),
+    Since(RelativeTime),
     For(String),
 }
 
@@ -155,7 +155,7 @@ pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer, PathId(
     });
     page(&JobView {
         short: short(id),
-        mark: Mark::of(job.status, job.attempt_count > 0),
+        mark: StatusMark::of(job.status, job.attempt_count > 0),
         sentence: sentence(&job, &attempts, now),
         why: reasons,
         percent: job
@@ -240,14 +240,14 @@ fn facts(job: &Job, has_trigger: bool) -> Vec<Fact> {
         facts.push(fact("Reason", capital(reason_words(reason)), false));
     }
     if let Some(deadline) = job.deadline {
-        facts.push(fact("Deadline", super::when::exact(deadline), true));
+        facts.push(fact("Deadline", super::relative_time::exact(deadline), true));
     }
     facts
 }
 
 fn steps(job: &Job, attempts: &[Attempt], log: &[LogChunk], now: Timestamp) -> Vec<Step> {
     let moment = |role, shape, what, detail: String, at| {
-        Step::Moment(Moment { role, shape, what, detail, when: When::new(at, now) })
+        Step::Moment(Moment { role, shape, what, detail, when: RelativeTime::new(at, now) })
     };
     let mut steps = vec![moment("queued", "ring", "Enqueued", by(&job.source), job.queued_at)];
     let longest = attempts.iter().filter_map(|attempt| lasted(attempt, now)).fold(0.001, f64::max);
@@ -274,7 +274,7 @@ fn steps(job: &Job, attempts: &[Attempt], log: &[LogChunk], now: Timestamp) -> V
             at,
         ));
     }
-    let mark = Mark::of(job.status, job.attempt_count > 0);
+    let mark = StatusMark::of(job.status, job.attempt_count > 0);
     match (job.finished_at, job.status) {
         (Some(at), _) => {
             let why = job.reason.as_deref().map(reason_words).unwrap_or_default();
@@ -350,10 +350,10 @@ fn view(attempt: &Attempt, log: &[LogChunk], (longest, most): (f64, usize), now:
     }
     AttemptView {
         number: attempt.attempt_no,
-        mark: Mark::of_attempt(&attempt.status),
+        mark: StatusMark::of_attempt(&attempt.status),
         worker: attempt.worker_id.as_ref().map(|name| (brief(name), name.clone())),
         lasted: match (is_running, attempt.started_at) {
-            (true, Some(at)) => Lasted::Since(When::age(at, now)),
+            (true, Some(at)) => Lasted::Since(RelativeTime::age(at, now)),
             _ => Lasted::For(seconds.map(span).unwrap_or_default()),
         },
         share: seconds.map_or(0, |seconds| (seconds / longest * 100.0).clamp(1.0, 100.0) as u32),

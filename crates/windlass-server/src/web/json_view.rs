@@ -4,6 +4,7 @@
 use askama::Template;
 use serde_json::Value;
 
+use super::count::count_words;
 use super::html::{Html, visible};
 
 /// The maximum depth and length that are shown; the whole value can be copied.
@@ -41,7 +42,7 @@ impl JsonView {
 
 /// One value with its key.
 #[derive(Template)]
-#[template(path = "json.html")]
+#[template(path = "json_view_node.html")]
 struct Node {
     key: Option<String>,
     value: ShownJson,
@@ -121,7 +122,7 @@ fn branch<'a>(
     ShownJson::Branch {
         open,
         close,
-        size: format!("{size} {noun}{}", if size == 1 { "" } else { "s" }),
+        size: count_words(size, noun),
         is_open: depth < OPEN,
         more: size - shown.len(),
         members: shown,

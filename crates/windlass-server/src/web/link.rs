@@ -5,7 +5,7 @@ use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use windlass::internals::{InvitedTo, ResetOf};
 
-use super::page::{PageProblem, dead_link};
+use super::problem::{PageProblem, dead_link};
 use super::viewer::theme;
 use crate::auth::{LinkSecret, accounts, session};
 use crate::http::{App, Problem, Segment, host};

@@ -21,8 +21,8 @@ use uuid::Uuid;
 use windlass::Queue;
 use windlass::admin::Reach;
 
-use super::asked::UiQuery;
-use super::page::PageProblem;
+use super::problem::PageProblem;
+use super::url_parameters::UiQuery;
 use crate::auth::{Caller, Permission};
 use crate::http::{App, StreamAccess, revoked};
 

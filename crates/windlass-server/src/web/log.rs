@@ -11,8 +11,8 @@ use futures_util::stream::{self, StreamExt as _};
 use serde::Deserialize;
 use windlass::job::{LogChunk, LogPosition};
 
-use super::asked::{PathId, UiQuery};
-use super::page::PageProblem;
+use super::problem::PageProblem;
+use super::url_parameters::{PathId, UiQuery};
 use crate::auth::Caller;
 use crate::http::{App, Follower, More, StreamAccess, failed, revoked};
 

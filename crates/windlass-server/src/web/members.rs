@@ -6,14 +6,14 @@ use uuid::Uuid;
 use windlass::admin::Member;
 use windlass::internals::Invitation;
 
-use super::asked::UiQuery;
 use super::form::{Form, Shown, Wrong};
+use super::form_body::FormBody;
 use super::frame::{Frame, Section};
 use super::page::{Page, back, page, sentence};
-use super::posted::Posted;
+use super::relative_time::RelativeTime;
 use super::search::{Search, Searched};
+use super::url_parameters::UiQuery;
 use super::viewer::Viewer;
-use super::when::When;
 use crate::auth::{MemberRole, accounts};
 use crate::http::{App, Problem};
 
@@ -44,7 +44,7 @@ struct MembersPage {
 struct MemberRow {
     member: Member,
     is_own: bool,
-    since: When,
+    since: RelativeTime,
 }
 
 impl MemberRow {
@@ -57,8 +57,8 @@ struct InvitationRow {
     id: Uuid,
     email: String,
     role: &'static str,
-    sent: When,
-    expires: When,
+    sent: RelativeTime,
+    expires: RelativeTime,
 }
 
 /// `GET /ui/members`
@@ -80,15 +80,15 @@ pub(crate) async fn list(
     let own = viewer.caller.user_id();
     let row = |member: &&Member| MemberRow {
         is_own: own == Some(member.user_id),
-        since: When::new(member.created_at, now),
+        since: RelativeTime::new(member.created_at, now),
         member: (*member).clone(),
     };
     let invitation = |invitation: &&Invitation| InvitationRow {
         id: invitation.id,
         email: invitation.email.clone(),
         role: role_words(&invitation.role),
-        sent: When::new(invitation.created_at, now),
-        expires: When::new(invitation.expires_at, now),
+        sent: RelativeTime::new(invitation.created_at, now),
+        expires: RelativeTime::new(invitation.expires_at, now),
     };
     page(&MembersPage {
         members: found.iter().take(Search::SHOWN).map(row).collect(),
@@ -99,7 +99,7 @@ pub(crate) async fn list(
 }
 
 #[derive(Template)]
-#[template(path = "invite.html")]
+#[template(path = "member_invite.html")]
 struct InvitePage {
     frame: Frame,
     form: Form,
@@ -116,10 +116,10 @@ const FIELDS: [(&str, &str); 4] =
 
 /// `GET /ui/members/new`
 pub(crate) async fn new(FromState(app): FromState<App>, viewer: Viewer) -> Page {
-    show(&app, &viewer, &Posted::default(), None).await
+    show(&app, &viewer, &FormBody::default(), None).await
 }
 
-async fn show(app: &App, viewer: &Viewer, typed: &Posted, wrong: Option<Wrong>) -> Page {
+async fn show(app: &App, viewer: &Viewer, typed: &FormBody, wrong: Option<Wrong>) -> Page {
     let frame = viewer.frame(app, Section::Members).await?;
     let may_give = |role: &str| {
         MemberRole::named(role).is_ok_and(|role| viewer.caller.check_grant(role.role(), None).is_ok())
@@ -141,7 +141,7 @@ async fn show(app: &App, viewer: &Viewer, typed: &Posted, wrong: Option<Wrong>) 
 }
 
 /// `POST /ui/members/new`
-pub(crate) async fn create(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
+pub(crate) async fn create(FromState(app): FromState<App>, viewer: Viewer, posted: FormBody) -> Page {
     match invite(&app, &viewer, &posted).await {
         Ok((email, link)) => {
             let words =
@@ -155,7 +155,7 @@ pub(crate) async fn create(FromState(app): FromState<App>, viewer: Viewer, poste
     }
 }
 
-async fn invite(app: &App, viewer: &Viewer, posted: &Posted) -> Result<(String, String), Problem> {
+async fn invite(app: &App, viewer: &Viewer, posted: &FormBody) -> Result<(String, String), Problem> {
     let (caller, base) = (&viewer.caller, viewer.link_url()?);
     let role = MemberRole::named(posted.get("role").unwrap_or_default())?;
     let days: u32 = posted.get("days").and_then(|days| days.parse().ok()).unwrap_or(7);
@@ -168,7 +168,7 @@ async fn invite(app: &App, viewer: &Viewer, posted: &Posted) -> Result<(String, 
 }
 
 #[derive(Template)]
-#[template(path = "link_secret.html")]
+#[template(path = "member_link.html")]
 struct LinkPage {
     frame: Frame,
     title: &'static str,
@@ -185,7 +185,7 @@ async fn shown_once(app: &App, viewer: &Viewer, title: &'static str, words: Stri
 }
 
 /// `POST /ui/members`: changes a role, removes a member, revokes an invitation, or creates a password reset link.
-pub(crate) async fn change(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
+pub(crate) async fn change(FromState(app): FromState<App>, viewer: Viewer, posted: FormBody) -> Page {
     let id = |name: &str| posted.get(name).and_then(|id| Uuid::try_parse(id).ok());
     let done = if let Some(user) = id("remove") {
         remove(&app, &viewer, user).await

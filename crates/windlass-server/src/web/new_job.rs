@@ -12,18 +12,19 @@ use uuid::Uuid;
 use windlass::NewJob;
 use windlass::admin::Reading;
 
-use super::asked::UiQuery;
+use super::form_body::FormBody;
 use super::frame::{Frame, Section};
 use super::job::pretty;
 use super::jobs::short;
-use super::page::{Page, PageProblem, back, page, sentence};
-use super::posted::Posted;
+use super::page::{Page, back, page, sentence};
+use super::problem::PageProblem;
 use super::query::instant;
 use super::schema_form::{Field, FieldView, RawFields, draw, fields, raw_of, read};
+use super::url_parameters::UiQuery;
 use super::viewer::Viewer;
 use crate::auth::Permission;
 use crate::http::{App, Problem, ProblemKind};
-use crate::plain::json_fault;
+use crate::parser_messages::json_fault;
 
 #[derive(Template)]
 #[template(path = "new_job.html")]
@@ -98,7 +99,7 @@ pub(crate) async fn form(
 }
 
 /// `POST /ui/jobs/new`
-pub(crate) async fn enqueue(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
+pub(crate) async fn enqueue(FromState(app): FromState<App>, viewer: Viewer, posted: FormBody) -> Page {
     let reading = app.queue().read(viewer.caller.reach()).await?;
     let key = posted.get("definition").unwrap_or_default().to_owned();
     let definition = find(&reading, &key).await?;

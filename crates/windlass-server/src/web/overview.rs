@@ -7,15 +7,16 @@ use axum::extract::State as FromState;
 use jiff::SignedDuration;
 use serde::Deserialize;
 use uuid::Uuid;
-use windlass::admin::{Problem, Reach, Run, Summary};
+use windlass::admin::{Problem, Reach, Summary};
 
-use super::asked::UiQuery;
-use super::cards::{Card, Facts, HOUR, cards, grouped, minutes};
-use super::chart::{Figure, Unit, distribution, percentile, scatter, throughput};
+use super::cards::{Card, Facts, cards, minutes};
+use super::chart::percentile;
+use super::count::{count_words, grouped};
 use super::frame::{Frame, Section};
-use super::jobs::{bars, dots, sorted};
 use super::page::{Page, page};
 use super::queues::{TENANTS, runs_of_each};
+use super::run_charts::{RunCharts, queue_times};
+use super::url_parameters::UiQuery;
 use super::viewer::Viewer;
 use super::workers::{is_stale, needs_attention};
 use crate::http::App;
@@ -26,10 +27,7 @@ struct OverviewPage {
     frame: Frame,
     notes: Vec<Note>,
     cards: Vec<Card>,
-    throughput: Figure,
-    scatter: Figure,
-    latency: Figure,
-    duration: Figure,
+    charts: RunCharts,
     tenants: Vec<TenantCountsRow>,
     tenants_words: String,
     previous: Option<String>,
@@ -87,7 +85,7 @@ pub(crate) async fn show(
     UiQuery(part): UiQuery<OverviewPart>,
 ) -> Page {
     let frame = viewer.frame(&app, Section::Overview).await?;
-    let overview = app.everyone().await?;
+    let overview = app.overview_of_all().await?;
     let reading = app.queue().read(Reach::Everything).await?;
     let now = frame.now;
     let activity = reading.activity(now - SignedDuration::from_hours(1), 60).await?;
@@ -110,35 +108,13 @@ pub(crate) async fn show(
     reading.end().await?;
 
     let alive = workers.iter().filter(|worker| worker.stopped_at.is_none() && !is_stale(worker)).count();
-    let silent = workers.iter().filter(|worker| needs_attention(worker, now)).count();
-    let waits = sorted(runs.iter().filter_map(Run::waited));
+    let stale = workers.iter().filter(|worker| needs_attention(worker, now)).count();
+    let waits = queue_times(runs.iter());
     let facts = Facts {
         workers: i64::try_from(alive).ok(),
         p95_wait: percentile(&waits, 0.95),
         minutes: minutes(&activity, now),
     };
-    let mut notes = Vec::new();
-    if silent > 0 {
-        let text = if silent == 1 {
-            "1 worker is stale.".to_owned()
-        } else {
-            format!("{silent} workers are stale.")
-        };
-        notes.push(Note { role: "failed", text, href: "/ui/workers", link: "View workers" });
-    }
-    if alive == 0 && overview.all.queued > 0 {
-        notes.push(Note {
-            role: "failed",
-            text: "Jobs are queued, but no worker is active.".to_owned(),
-            href: "/ui/workers",
-            link: "Workers",
-        });
-    }
-    if !paused.is_empty() {
-        let text = format!("Paused queues: {}.", paused.join(", "));
-        notes.push(Note { role: "warning", text, href: "/ui/queues", link: "Queues" });
-    }
-    notes.extend(set_aside(&problems));
     let tenant = |(id, summary): (Uuid, &Summary)| TenantCountsRow {
         id,
         name: names.get(&id).cloned().unwrap_or_else(|| id.to_string()),
@@ -161,12 +137,9 @@ pub(crate) async fn show(
         dead: grouped(summary.dead_letter),
     };
     page(&OverviewPage {
-        notes,
+        notes: notes(stale, alive, &overview.all, &paused, &problems),
         cards: cards(&overview.all, &facts, |_| "/ui/queues".to_owned()),
-        throughput: throughput(&bars(&activity, now, 60, HOUR), 60.0),
-        scatter: scatter(&dots(&runs)),
-        latency: distribution(Unit::Latency, &waits),
-        duration: distribution(Unit::Duration, &sorted(runs.iter().filter_map(Run::lasted))),
+        charts: RunCharts::new(&activity, &runs, &waits, now),
         tenants_words: tenants_words(part.from, shown.len(), busiest.len()),
         previous: (part.from > 0).then(|| address(part.from.saturating_sub(SHOWN))),
         next: Some(part.from.saturating_add(SHOWN)).filter(|next| *next < busiest.len()).map(address),
@@ -176,16 +149,44 @@ pub(crate) async fn show(
     })
 }
 
+/// What needs attention.
+fn notes(stale: usize, alive: usize, all: &Summary, paused: &[String], problems: &[Problem]) -> Vec<Note> {
+    let mut notes = Vec::new();
+    if stale > 0 {
+        let text =
+            format!("{} {} stale.", count_words(stale, "worker"), if stale == 1 { "is" } else { "are" });
+        notes.push(Note { role: "failed", text, href: "/ui/workers", link: "View workers" });
+    }
+    if alive == 0 && all.queued > 0 {
+        notes.push(Note {
+            role: "failed",
+            text: "Jobs are queued, but no worker is active.".to_owned(),
+            href: "/ui/workers",
+            link: "Workers",
+        });
+    }
+    if !paused.is_empty() {
+        let text = format!("Paused queues: {}.", paused.join(", "));
+        notes.push(Note { role: "warning", text, href: "/ui/queues", link: "Queues" });
+    }
+    notes.extend(skipped(problems));
+    notes
+}
+
 fn address(from: usize) -> String {
     if from == 0 { "/ui/overview#o-busy".to_owned() } else { format!("/ui/overview?from={from}#o-busy") }
 }
 
 fn tenants_words(from: usize, shown: usize, all: usize) -> String {
-    let count = |number: usize| grouped(i64::try_from(number).unwrap_or(i64::MAX));
     if shown == all {
         String::new()
     } else {
-        format!("{}–{} of {}", count(from.saturating_add(1)), count(from.saturating_add(shown)), count(all))
+        format!(
+            "{}–{} of {}",
+            grouped(from.saturating_add(1)),
+            grouped(from.saturating_add(shown)),
+            grouped(all)
+        )
     }
 }
 
@@ -209,7 +210,7 @@ fn health(summary: &Summary) -> HealthCard {
 
 /// The rows that the keeper skips, as listed by `windlass doctor`. Many have the same cause, so the first few are
 /// enough.
-fn set_aside(problems: &[Problem]) -> Vec<Note> {
+fn skipped(problems: &[Problem]) -> Vec<Note> {
     const MAX: usize = 5;
     let note = |problem: &Problem| {
         let (href, link) = match problem.duty.as_str() {
@@ -222,7 +223,10 @@ fn set_aside(problems: &[Problem]) -> Vec<Note> {
     };
     let mut notes: Vec<Note> = problems.iter().take(MAX).map(note).collect();
     if problems.len() > MAX {
-        let text = format!("{} more rows are skipped; `windlass doctor` lists them.", problems.len() - MAX);
+        let text = format!(
+            "Skipped: {}; `windlass doctor` lists them.",
+            count_words(problems.len() - MAX, "more row")
+        );
         notes.push(Note { role: "warning", text, href: "/ui/definitions", link: "Definitions" });
     }
     notes

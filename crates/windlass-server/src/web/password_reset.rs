@@ -6,9 +6,9 @@ use axum::http::HeaderMap;
 use windlass::internals::ResetOf;
 
 use super::assets;
+use super::form_body::FormBody;
 use super::link::Link;
 use super::page::{Page, page, refused_form, sentence, without_referrer};
-use super::posted::Posted;
 use super::viewer::theme;
 use crate::auth::session;
 use crate::auth::{Secret, accounts};
@@ -40,7 +40,7 @@ pub(crate) async fn set(
     Link { secret, of }: Link<ResetOf>,
     headers: HeaderMap,
     from: session::From,
-    posted: Posted,
+    posted: FormBody,
 ) -> Page {
     let new = Secret::new(posted.get("new_password").unwrap_or_default());
     match accounts::use_reset(&app, (&secret, &of), new, &from).await {

@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::admin::Reach;
 
-use super::posted::Posted;
+use super::form_body::FormBody;
 use super::viewer::theme;
 use crate::auth::Permission;
 use crate::http::App;
@@ -22,7 +22,7 @@ pub(crate) async fn home(FromState(app): FromState<App>, request: Parts) -> Redi
 }
 
 /// `POST /ui/theme`: toggles between light and dark, for browsers without scripts.
-pub(crate) async fn turn_theme(headers: HeaderMap, _: Posted) -> Response {
+pub(crate) async fn turn_theme(headers: HeaderMap, _: FormBody) -> Response {
     let next = if theme(&headers) == Some("dark") { "light" } else { "dark" };
     let from = headers
         .get(header::REFERER)

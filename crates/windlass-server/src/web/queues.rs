@@ -8,17 +8,17 @@ use askama::Template;
 use axum::extract::State as FromState;
 use jiff::SignedDuration;
 use uuid::Uuid;
-use windlass::admin::{Reach, Run};
+use windlass::admin::Reach;
 
-use super::cards::{HOUR, grouped};
-use super::chart::{Figure, Unit, distribution, percentile, scatter, spark, throughput};
+use super::chart::{percentile, spark};
+use super::count::grouped;
+use super::form_body::FormBody;
 use super::frame::{Frame, Section};
 use super::html::Html;
-use super::jobs::{bars, dots, sorted};
 use super::page::{Page, back, page};
-use super::posted::Posted;
+use super::relative_time::{RelativeTime, span};
+use super::run_charts::{RunCharts, queue_times};
 use super::viewer::Viewer;
-use super::when::{When, span};
 use crate::auth::Permission;
 use crate::http::{App, Problem};
 
@@ -27,10 +27,7 @@ use crate::http::{App, Problem};
 struct QueuesPage {
     frame: Frame,
     rows: Vec<QueueRow>,
-    throughput: Figure,
-    latency: Figure,
-    duration: Figure,
-    scatter: Figure,
+    charts: RunCharts,
     may_pause: bool,
 }
 
@@ -42,7 +39,7 @@ struct QueueRow {
     scheduled: String,
     dead: String,
     spark: Html,
-    oldest: Option<When>,
+    oldest: Option<RelativeTime>,
     p50: String,
     p95: String,
 }
@@ -62,7 +59,7 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page
     let is_wide = viewer.may(Permission::Administer);
     let reach = if is_wide { Reach::Everything } else { viewer.caller.reach() };
     let frame = viewer.frame(&app, Section::Queues).await?;
-    let everyone = if is_wide { Some(app.everyone().await?) } else { None };
+    let everyone = if is_wide { Some(app.overview_of_all().await?) } else { None };
     let reading = app.queue().read(reach).await?;
     let overview = match everyone {
         Some(overview) => overview,
@@ -80,7 +77,7 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page
     names.dedup();
     let row = |name: &String| {
         let summary = overview.queues.get(name).cloned().unwrap_or_default();
-        let waits = sorted(runs.iter().filter(|run| run.queue == *name).filter_map(Run::waited));
+        let waits = queue_times(runs.iter().filter(|run| run.queue == *name));
         let says = |share| percentile(&waits, share).map_or_else(|| "–".to_owned(), span);
         let here: Vec<_> = activity.iter().filter(|part| part.queue == *name).collect();
         let last = now.as_second() / 60;
@@ -103,7 +100,7 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page
             oldest: summary
                 .oldest_queued_age_seconds
                 .and_then(|age| SignedDuration::try_from_secs_f64(age).ok())
-                .map(|age| When::age(now - age, now)),
+                .map(|age| RelativeTime::age(now - age, now)),
             p50: says(0.5),
             p95: says(0.95),
             name: name.clone(),
@@ -111,17 +108,14 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page
     };
     page(&QueuesPage {
         rows: names.into_iter().map(row).collect(),
-        throughput: throughput(&bars(&activity, now, 60, HOUR), 60.0),
-        latency: distribution(Unit::Latency, &sorted(runs.iter().filter_map(Run::waited))),
-        duration: distribution(Unit::Duration, &sorted(runs.iter().filter_map(Run::lasted))),
-        scatter: scatter(&dots(&runs)),
+        charts: RunCharts::new(&activity, &runs, &queue_times(runs.iter()), now),
         may_pause: is_wide,
         frame,
     })
 }
 
 /// `POST /ui/queues`: pauses or resumes a queue.
-pub(crate) async fn pause(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
+pub(crate) async fn pause(FromState(app): FromState<App>, viewer: Viewer, posted: FormBody) -> Page {
     let queue = posted.text("queue").ok_or_else(|| Problem::invalid("/queue", "must name a queue"))?;
     let is_paused = posted.get("paused") == Some("yes");
     let acting = app.queue().act(Reach::Everything, &viewer.caller.actor()).await?;

@@ -4,11 +4,11 @@ use askama::Template;
 use axum::extract::State as FromState;
 use windlass::retention::{PurgeWait, RetentionProgress, RetentionRule};
 
-use super::cards::grouped;
+use super::count::grouped;
 use super::frame::{Frame, Section};
 use super::page::{Page, page};
+use super::relative_time::{RelativeTime, span};
 use super::viewer::Viewer;
-use super::when::{When, span};
 use crate::http::App;
 
 #[derive(Template)]
@@ -25,7 +25,7 @@ struct RuleRow {
     status: String,
     kept: String,
     source: &'static str,
-    checked: Option<When>,
+    checked: Option<RelativeTime>,
     /// Whether jobs exist that should have been deleted a while ago, and since when.
     is_behind: bool,
     behind: String,
@@ -37,7 +37,7 @@ struct RuleRow {
 /// An expired job that waits until its artifact is deleted.
 struct WaitRow {
     wait: PurgeWait,
-    since: When,
+    since: RelativeTime,
 }
 
 /// A keeper checks every rule within minutes. `windlass doctor` warns later.
@@ -55,7 +55,7 @@ pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer) -> Page
     let measured = progress.into_iter().map(|rule| RuleRow {
         kept: span(rule.keep_seconds as f64),
         source: if rule.tenant_id.is_some() { "Tenant" } else { "Definition" },
-        checked: rule.checked_at.map(|at| When::new(at, now)),
+        checked: rule.checked_at.map(|at| RelativeTime::new(at, now)),
         is_behind: rule.behind_seconds.is_some_and(|seconds| seconds >= BEHIND_SECONDS),
         behind: behind(&rule),
         deleted: rule.purged.map(grouped).unwrap_or_default(),
@@ -68,7 +68,10 @@ pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer) -> Page
     page(&RetentionPage {
         scope: viewer.scope_words(&frame),
         rules: measured.chain(forever).collect(),
-        waits: waits.into_iter().map(|wait| WaitRow { since: When::age(wait.since, now), wait }).collect(),
+        waits: waits
+            .into_iter()
+            .map(|wait| WaitRow { since: RelativeTime::age(wait.since, now), wait })
+            .collect(),
         frame,
     })
 }

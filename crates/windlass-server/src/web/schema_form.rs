@@ -10,7 +10,7 @@ use serde_json::{Map, Number, Value};
 
 pub(crate) use draw::{FieldView, draw};
 
-use crate::plain::json_fault;
+use crate::parser_messages::json_fault;
 
 /// The values of a form by field name.
 pub(crate) type RawFields = HashMap<String, String>;

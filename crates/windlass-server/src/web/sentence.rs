@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use windlass::internals::headline;
 use windlass::job::{Attempt, Job, State};
 
-use super::when::{When, seconds_between, span};
+use super::count::count_words;
+use super::relative_time::{RelativeTime, seconds_between, span};
 use super::worker_name::brief;
 
 /// The number of characters of an error in the sentence.
@@ -17,7 +18,7 @@ pub(crate) fn sentence(job: &Job, attempts: &[Attempt], now: Timestamp) -> Strin
         job.claimed_by_worker.as_deref().map(|name| format!(" on {}", brief(name))).unwrap_or_default();
     match job.status {
         State::Queued if job.attempt_count > 0 => {
-            format!("Queued again after {}.", times(job.attempt_count))
+            format!("Queued again after {}.", count_words(job.attempt_count, "attempt"))
         }
         State::Queued => {
             format!("Queued in {} for {}.", job.queue, ago(job.queued_at, now))
@@ -51,16 +52,19 @@ pub(crate) fn sentence(job: &Job, attempts: &[Attempt], now: Timestamp) -> Strin
             format!(
                 "Became a dead letter {} after {}{}.",
                 ended(job, now),
-                times(job.attempt_count),
+                count_words(job.attempt_count, "attempt"),
                 because(job, last)
             )
         }
-        State::Canceled => format!("Canceled {}{}.", ended(job, now), reason(job)),
+        State::Canceled => {
+            let why = job.reason.as_deref().map(clause).unwrap_or_default();
+            format!("Canceled {}{why}.", ended(job, now))
+        }
     }
 }
 
 fn scheduled(job: &Job, last: Option<&Attempt>, now: Timestamp) -> String {
-    let due = When::new(job.scheduled_for, now).words();
+    let due = RelativeTime::new(job.scheduled_for, now).words();
     if job.attempt_count == 0 {
         return format!("Scheduled to start {due}.");
     }
@@ -72,9 +76,19 @@ fn scheduled(job: &Job, last: Option<&Attempt>, now: Timestamp) -> String {
     }
 }
 
+/// The last attempt explains the end of a job better than these reasons do.
+const EXPLAINED_BY_ATTEMPT: [&str; 4] = ["attempts_exhausted", "permanent", "timeout", "lost"];
+
 fn because(job: &Job, last: Option<&Attempt>) -> String {
-    let Some(last) = last else { return reason(job) };
-    match (last.status.as_str(), last.exit_code) {
+    let of_attempt = last.and_then(because_of_attempt);
+    match job.reason.as_deref() {
+        Some(reason) if !EXPLAINED_BY_ATTEMPT.contains(&reason) => clause(reason),
+        reason => of_attempt.or_else(|| reason.map(clause)).unwrap_or_default(),
+    }
+}
+
+fn because_of_attempt(last: &Attempt) -> Option<String> {
+    Some(match (last.status.as_str(), last.exit_code) {
         ("timeout", _) => " because the last attempt timed out".to_owned(),
         ("lost", _) => " because the last attempt lost its lease".to_owned(),
         (_, Some(code)) => format!(" because the last attempt exited with code {code}"),
@@ -85,35 +99,34 @@ fn because(job: &Job, last: Option<&Attempt>) -> String {
             }
             None => " because the last attempt failed".to_owned(),
         },
-        _ => reason(job),
-    }
+        _ => return None,
+    })
 }
 
-/// Why an attempt or a job ended, in words; an unknown reason is returned unchanged.
+/// Why a job or an attempt ended: the name, a label, and the end of a sentence about it.
+const REASONS: [(&str, &str, &str); 11] = [
+    ("attempts_exhausted", "out of attempts", "because it is out of attempts"),
+    ("poison", "crashed its workers", "because it crashed its workers"),
+    ("snooze_budget", "snoozed too often", "because it snoozed too often"),
+    ("deadline_passed", "deadline passed", "because its deadline is before the next start"),
+    ("permanent", "not retryable", "because its failure is not retryable"),
+    ("timeout", "timed out", "because it timed out"),
+    ("lost", "lease lost", "because its lease was lost"),
+    ("canceled", "on request", "on request"),
+    ("cancel_requested", "on request", "on request"),
+    ("expired", "did not start in time", "because it did not start in time"),
+    ("dependency", "a job it depends on did not succeed", "because a job it depends on did not succeed"),
+];
+
+/// The label of a reason; an unknown one is returned unchanged.
 pub(crate) fn reason_words(reason: &str) -> &str {
-    match reason {
-        "attempts_exhausted" => "out of attempts",
-        "poison" => "crashed its workers",
-        "snooze_budget" => "snoozed too often",
-        "deadline_passed" => "deadline passed",
-        "permanent" => "not retryable",
-        "timeout" => "timed out",
-        "lost" => "lease lost",
-        "cancel_requested" => "on request",
-        "expired" => "did not start in time",
-        "dependency" => "a job it depends on did not succeed",
-        other => other,
-    }
+    REASONS.iter().find(|(name, ..)| *name == reason).map_or(reason, |(_, label, _)| label)
 }
 
-fn reason(job: &Job) -> String {
-    match job.reason.as_deref() {
-        Some("expired") => " because it did not start in time".to_owned(),
-        Some("poison") => " because it crashed its workers".to_owned(),
-        Some("dependency") => " because a job it depends on did not succeed".to_owned(),
-        Some("cancel_requested") => " on request".to_owned(),
-        _ => String::new(),
-    }
+/// The end of a sentence, with a space before it; empty for an unknown reason.
+fn clause(reason: &str) -> String {
+    let known = REASONS.iter().find(|(name, ..)| *name == reason);
+    known.map(|(_, _, clause)| format!(" {clause}")).unwrap_or_default()
 }
 
 fn lasted(attempt: &Attempt) -> Option<f64> {
@@ -121,15 +134,11 @@ fn lasted(attempt: &Attempt) -> Option<f64> {
 }
 
 fn ended(job: &Job, now: Timestamp) -> String {
-    job.finished_at.map_or_else(|| "just now".to_owned(), |at| When::new(at, now).words())
+    job.finished_at.map_or_else(|| "just now".to_owned(), |at| RelativeTime::new(at, now).words())
 }
 
 fn ago(at: Timestamp, now: Timestamp) -> String {
     span(seconds_between(at, now).max(0.0))
-}
-
-fn times(attempts: i32) -> String {
-    if attempts == 1 { "1 attempt".to_owned() } else { format!("{attempts} attempts") }
 }
 
 pub(crate) fn nth(number: i32) -> String {
@@ -145,11 +154,13 @@ pub(crate) fn nth(number: i32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{nth, reason_words};
+    use super::{clause, nth, reason_words};
 
     #[test]
     fn reasons_are_spelled_out_and_unknown_ones_unchanged() {
         assert_eq!(["attempts_exhausted", "odd"].map(reason_words), ["out of attempts", "odd"]);
+        assert_eq!(clause("snooze_budget"), " because it snoozed too often");
+        assert_eq!(clause("odd"), "");
     }
 
     #[test]

@@ -6,11 +6,11 @@ use axum::http::{HeaderMap, HeaderValue, Uri, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use serde::Deserialize;
 
-use super::asked::UiQuery;
 use super::assets;
+use super::form_body::FormBody;
 use super::page::{Page, is_own, page, refused_form, sentence};
-use super::posted::Posted;
 use super::query::encode_into;
+use super::url_parameters::UiQuery;
 use super::viewer::theme;
 use crate::auth::Secret;
 use crate::auth::session;
@@ -61,7 +61,7 @@ pub(crate) async fn enter(
     FromState(app): FromState<App>,
     headers: HeaderMap,
     from: session::From,
-    posted: Posted,
+    posted: FormBody,
 ) -> Page {
     let token = posted.text("token");
     let email = posted.text("email").unwrap_or_default();
@@ -97,7 +97,7 @@ pub(crate) async fn enter(
 }
 
 /// `POST /ui/sign-out`
-pub(crate) async fn leave(FromState(app): FromState<App>, from: session::From, _: Posted) -> Page {
+pub(crate) async fn leave(FromState(app): FromState<App>, from: session::From, _: FormBody) -> Page {
     let cookie = session::sign_out(&app, &from).await?;
     Ok(with_cookie(Redirect::to("/ui/sign-in").into_response(), cookie))
 }

@@ -9,9 +9,9 @@ use uuid::Uuid;
 use windlass::admin::Reach;
 
 use super::assets;
+use super::form_body::FormBody;
 use super::frame::TenantName;
 use super::page::{Page, back, page};
-use super::posted::Posted;
 use super::viewer::theme;
 use crate::auth::session;
 use crate::http::{App, Problem, ProblemKind};
@@ -53,7 +53,7 @@ pub(crate) async fn choose(
     FromState(app): FromState<App>,
     request: Parts,
     from: session::From,
-    posted: Posted,
+    posted: FormBody,
 ) -> Page {
     let Some((session, hash)) = session::signed_in(&app, &from).await? else {
         return Ok(Redirect::to("/ui/sign-in").into_response());

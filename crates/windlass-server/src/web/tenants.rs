@@ -7,15 +7,15 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 use windlass::admin::{Reach, Tenant};
 
-use super::asked::{PathId, UiQuery};
-use super::cards::grouped;
+use super::count::{count_words, grouped};
 use super::form::{Form, Shown, Wrong};
+use super::form_body::FormBody;
 use super::frame::{Frame, Section, TenantName};
 use super::page::{Page, back, page};
-use super::posted::Posted;
 use super::query::encode_into;
+use super::relative_time::RelativeTime;
+use super::url_parameters::{PathId, UiQuery};
 use super::viewer::{SWITCHER, Viewer};
-use super::when::When;
 use crate::http::{App, Problem};
 
 #[derive(Debug, Default, Deserialize)]
@@ -48,7 +48,7 @@ struct TenantRow {
     state: State,
     weight: i32,
     max_queued: String,
-    created: When,
+    created: RelativeTime,
 }
 
 /// The state of a tenant, shown like a status.
@@ -81,7 +81,7 @@ pub(crate) async fn list(
         state: state(&tenant),
         weight: tenant.weight,
         max_queued: tenant.max_queued.map_or_else(|| "–".to_owned(), |most| most.to_string()),
-        created: When::new(tenant.created_at, now),
+        created: RelativeTime::new(tenant.created_at, now),
         id: tenant.id,
         name: tenant.name,
         slug: tenant.slug,
@@ -125,7 +125,7 @@ fn state(tenant: &Tenant) -> State {
         _ => {
             let why =
                 tenant.purge_blocked.as_ref().map(|why| format!("; stopped: {why}")).unwrap_or_default();
-            ("failed", "cross", format!("Deleting, {} jobs deleted{why}", tenant.purged_jobs))
+            ("failed", "cross", format!("Deleting, {} deleted{why}", count_words(tenant.purged_jobs, "job")))
         }
     };
     State { role, shape, word }
@@ -204,7 +204,7 @@ async fn show(
     page(&TenantPage { frame, form, shown, tenant: tenant.map(head) })
 }
 
-fn fields(posted: &Posted) -> Result<Map<String, Value>, Problem> {
+fn fields(posted: &FormBody) -> Result<Map<String, Value>, Problem> {
     let mut fields = Map::new();
     for name in ["name", "slug", "status"] {
         if let Some(text) = posted.text(name) {
@@ -234,7 +234,7 @@ fn fields(posted: &Posted) -> Result<Map<String, Value>, Problem> {
 }
 
 /// `POST /ui/tenants/new`
-pub(crate) async fn create(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
+pub(crate) async fn create(FromState(app): FromState<App>, viewer: Viewer, posted: FormBody) -> Page {
     let made = async {
         let acting = app.queue().act(Reach::Everything, &viewer.caller.actor()).await?;
         let tenant = acting.create_tenant(&fields(&posted)?).await?;
@@ -255,7 +255,7 @@ pub(crate) async fn change(
     FromState(app): FromState<App>,
     viewer: Viewer,
     PathId(id): PathId,
-    posted: Posted,
+    posted: FormBody,
 ) -> Page {
     let acting = app.queue().act(Reach::Everything, &viewer.caller.actor()).await?;
     let before = acting.tenant_record(id).await?;

@@ -6,16 +6,16 @@ use uuid::Uuid;
 use windlass::admin::INSTALLATION;
 use windlass::internals::{NewToken, Token};
 
-use super::asked::UiQuery;
 use super::form::{Form, Shown, Wrong};
+use super::form_body::FormBody;
 use super::frame::{Frame, Section};
-use super::mark::Mark;
 use super::page::{Page, back, page};
-use super::posted::Posted;
 use super::query::instant;
+use super::relative_time::RelativeTime;
 use super::search::{Search, Searched};
-use super::viewer::Viewer;
-use super::when::When;
+use super::status_mark::StatusMark;
+use super::url_parameters::UiQuery;
+use super::viewer::{Viewer, role_name};
 use crate::auth::{Role, TokenKind, TokenSecret, creator_problem};
 use crate::http::{App, Problem, ProblemKind, check_future};
 
@@ -34,11 +34,11 @@ struct TokenRow {
     id: String,
     tenant_id: Uuid,
     name: String,
-    state: Mark,
+    state: StatusMark,
     role: String,
     permissions: String,
-    used: Option<When>,
-    expires: Option<When>,
+    used: Option<RelativeTime>,
+    expires: Option<RelativeTime>,
     may_revoke: bool,
 }
 
@@ -64,17 +64,17 @@ pub(crate) async fn list(
             tenant_id: token.tenant_id,
             name: token.name.clone(),
             state: match (is_revoked, is_over) {
-                (true, _) => Mark::new("canceled", "dash", "Revoked"),
-                (false, true) => Mark::new("canceled", "clock", "Expired"),
-                (false, false) => Mark::new("succeeded", "tick", "Valid"),
+                (true, _) => StatusMark::new("canceled", "dash", "Revoked"),
+                (false, true) => StatusMark::new("canceled", "clock", "Expired"),
+                (false, false) => StatusMark::new("succeeded", "tick", "Valid"),
             },
-            role: token.role.replace('_', " "),
+            role: role_name(&token.role),
             permissions: token
                 .scopes
                 .as_ref()
                 .map_or_else(|| "All permissions of its role".to_owned(), |scopes| scopes.join(", ")),
-            used: token.last_used_at.map(|at| When::new(at, now)),
-            expires: token.expires_at.map(|at| When::new(at, now)),
+            used: token.last_used_at.map(|at| RelativeTime::new(at, now)),
+            expires: token.expires_at.map(|at| RelativeTime::new(at, now)),
             may_revoke: !is_revoked && !is_over && viewer.caller.check_revoke(token).is_ok(),
         }
     };
@@ -111,10 +111,10 @@ const FIELDS: [(&str, &str); 4] =
 
 /// `GET /ui/tokens/new`
 pub(crate) async fn new(FromState(app): FromState<App>, viewer: Viewer) -> Page {
-    show(&app, &viewer, &Posted::default(), None).await
+    show(&app, &viewer, &FormBody::default(), None).await
 }
 
-async fn show(app: &App, viewer: &Viewer, typed: &Posted, wrong: Option<Wrong>) -> Page {
+async fn show(app: &App, viewer: &Viewer, typed: &FormBody, wrong: Option<Wrong>) -> Page {
     let frame = viewer.frame(app, Section::Tokens).await?;
     let may_give = |role: &str| role.parse().is_ok_and(|role| viewer.caller.check_grant(role, None).is_ok());
     page(&NewTokenPage {
@@ -133,7 +133,7 @@ async fn show(app: &App, viewer: &Viewer, typed: &Posted, wrong: Option<Wrong>) 
 }
 
 /// `POST /ui/tokens/new`
-pub(crate) async fn create(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
+pub(crate) async fn create(FromState(app): FromState<App>, viewer: Viewer, posted: FormBody) -> Page {
     match make(&app, &viewer, &posted).await {
         Ok((token, secret)) => made(&app, &viewer, &token, &secret).await,
         Err(problem) if problem.kind == ProblemKind::Invalid => {
@@ -143,7 +143,7 @@ pub(crate) async fn create(FromState(app): FromState<App>, viewer: Viewer, poste
     }
 }
 
-async fn make(app: &App, viewer: &Viewer, posted: &Posted) -> Result<(Token, TokenSecret), Problem> {
+async fn make(app: &App, viewer: &Viewer, posted: &FormBody) -> Result<(Token, TokenSecret), Problem> {
     let caller = &viewer.caller;
     let name = posted.text("name").filter(|name| name.chars().count() <= 200);
     let name = name.ok_or_else(|| Problem::invalid("/name", "must have 1 to 200 characters"))?;
@@ -194,12 +194,12 @@ async fn made(app: &App, viewer: &Viewer, token: &Token, secret: &TokenSecret) -
     let mut frame = viewer.frame(app, Section::Tokens).await?;
     // A refresh would fetch the page without the secret.
     frame.is_live = false;
-    let about = format!("{}, {}", token.name, token.role.replace('_', " "));
+    let about = format!("{}, {}", token.name, role_name(&token.role));
     page(&SecretPage { frame, about, secret: secret.expose() })
 }
 
 /// `POST /ui/tokens`: revokes a token.
-pub(crate) async fn revoke(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
+pub(crate) async fn revoke(FromState(app): FromState<App>, viewer: Viewer, posted: FormBody) -> Page {
     let id = posted.get("revoke").unwrap_or_default();
     let is_super = viewer.caller.role == Role::SuperAdmin;
     let named = posted.get("of").and_then(|id| Uuid::try_parse(id).ok());

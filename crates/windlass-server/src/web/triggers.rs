@@ -14,17 +14,17 @@ use windlass::schedule::{Schedule, Trigger, TriggerType};
 
 pub(crate) use edit::{change, create, edit, new};
 
-use super::asked::UiQuery;
+use super::form_body::FormBody;
 use super::frame::{Frame, Section};
 use super::json_view::JsonView;
 use super::page::{Page, back, capital, page, sentence};
-use super::posted::Posted;
 use super::query::encode_into;
+use super::relative_time::RelativeTime;
+use super::url_parameters::UiQuery;
 use super::viewer::Viewer;
-use super::when::When;
 use crate::auth::Permission;
 use crate::http::App;
-use crate::plain::json_fault;
+use crate::parser_messages::json_fault;
 
 #[derive(Template)]
 #[template(path = "triggers.html")]
@@ -42,7 +42,7 @@ struct TriggerRow {
     label: String,
     is_enabled: bool,
     fires: FiresOn,
-    next: Option<When>,
+    next: Option<RelativeTime>,
     definition_key: String,
     /// The definition itself, or its jobs if the viewer cannot open it.
     definition_href: String,
@@ -79,7 +79,7 @@ impl DryFire {
 }
 
 impl DryRunForm {
-    fn of(posted: &Posted) -> Self {
+    fn of(posted: &FormBody) -> Self {
         Self {
             is_open: posted.get("name").is_some(),
             name: posted.get("name").unwrap_or_default().to_owned(),
@@ -96,7 +96,7 @@ pub(crate) async fn list(
     viewer: Viewer,
     UiQuery(part): UiQuery<TriggersPart>,
 ) -> Page {
-    show(&app, &viewer, part.from, DryRunForm::of(&Posted::default())).await
+    show(&app, &viewer, part.from, DryRunForm::of(&FormBody::default())).await
 }
 
 /// The number of triggers on one page.
@@ -148,7 +148,7 @@ fn row(trigger: Trigger, may_administer: bool, now: Timestamp) -> TriggerRow {
         label: fields.label,
         is_enabled: fields.is_enabled,
         fires,
-        next: trigger.next_due_at.filter(|_| fields.is_enabled).map(|at| When::new(at, now)),
+        next: trigger.next_due_at.filter(|_| fields.is_enabled).map(|at| RelativeTime::new(at, now)),
         definition_key: fields.definition_key,
         definition_href,
     }
@@ -162,7 +162,7 @@ fn schedule_words(cron: &str, zone: &str) -> String {
 }
 
 /// `POST /ui/triggers/dry-run`: shows which triggers would fire, and with which payload.
-pub(crate) async fn dry_run(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
+pub(crate) async fn dry_run(FromState(app): FromState<App>, viewer: Viewer, posted: FormBody) -> Page {
     let tried = async {
         let payload: Value = serde_json::from_str(posted.text("payload").unwrap_or("{}"))
             .map_err(|error| format!("The payload is not valid JSON: {}.", json_fault(&error)))?;
@@ -196,7 +196,7 @@ pub(crate) async fn dry_run(FromState(app): FromState<App>, viewer: Viewer, post
 }
 
 /// `POST /ui/triggers/act`: run now, enable, disable, delete.
-pub(crate) async fn act(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
+pub(crate) async fn act(FromState(app): FromState<App>, viewer: Viewer, posted: FormBody) -> Page {
     let Some(id) = posted.get("trigger").and_then(|id| Uuid::try_parse(id).ok()) else {
         return Ok(back("/ui/triggers", "failed", "The trigger no longer exists."));
     };

@@ -9,7 +9,7 @@ use windlass::admin::Reach;
 
 use super::flash;
 use super::frame::{Flash, Frame, Section, TenantName};
-use super::page::PageProblem;
+use super::problem::PageProblem;
 use crate::auth::session::{Secure, session_hash};
 use crate::auth::{Caller, Permission, Role, Who};
 use crate::http::{App, BaseUrl, LinkUrl, Problem};
@@ -108,6 +108,7 @@ impl Viewer {
             now: Timestamp::now(),
             who: self.who(),
             role: role_words(self.caller.role),
+            acting_for: self.caller.tenant(),
             tenant: None,
             tenants: Vec::new(),
             may_switch: false,
@@ -164,6 +165,11 @@ impl Viewer {
 
 /// The number of tenants in the switcher before a search.
 pub(crate) const SWITCHER: u16 = 20;
+
+/// The role with this name in words; an unknown name is returned unchanged.
+pub(super) fn role_name(role: &str) -> String {
+    role.parse().map_or_else(|_| role.to_owned(), |role| role_words(role).to_owned())
+}
 
 const fn role_words(role: Role) -> &'static str {
     match role {

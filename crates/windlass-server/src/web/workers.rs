@@ -6,13 +6,14 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use windlass::admin::{Reach, WorkerRecord};
 
-use super::asked::UiQuery;
+use super::count::count_words;
+use super::form_body::FormBody;
 use super::frame::{Frame, Section};
-use super::mark::Mark;
 use super::page::{Page, back, page};
-use super::posted::Posted;
+use super::relative_time::{RelativeTime, seconds_between, span};
+use super::status_mark::StatusMark;
+use super::url_parameters::UiQuery;
 use super::viewer::Viewer;
-use super::when::{When, seconds_between, span};
 use super::worker_name::brief;
 use crate::http::{App, Problem};
 
@@ -34,15 +35,15 @@ struct WorkerRow {
     /// The short name.
     brief: String,
     hostname: String,
-    state: Mark,
-    seen: When,
-    seen_age: When,
+    state: StatusMark,
+    seen: RelativeTime,
+    seen_age: RelativeTime,
     stale_words: String,
     running: i32,
     queues: String,
     keys: String,
     version: String,
-    up: When,
+    up: RelativeTime,
     /// How long a stopped worker ran.
     ran: Option<String>,
     is_draining: bool,
@@ -90,10 +91,7 @@ pub(crate) async fn list(
     let stale = rows.clone().filter(|row| row.needs_attention).take(5).collect();
     let rows: Vec<WorkerRow> = rows.skip(part.from).take(SHOWN).collect();
     page(&WorkersPage {
-        summary: format!(
-            "All tenants: {count} active, {running} {} running",
-            if running == 1 { "job" } else { "jobs" }
-        ),
+        summary: format!("All tenants: {count} active, {} running", count_words(running, "job")),
         stale,
         is_first: part.from == 0,
         next: Some(part.from.saturating_add(SHOWN))
@@ -139,19 +137,18 @@ fn rank(worker: &WorkerRecord) -> u8 {
 
 fn row(number: usize, worker: &WorkerRecord, now: Timestamp) -> WorkerRow {
     let state = if is_stale(worker) {
-        Mark::new("failed", "warning", "Stale")
+        StatusMark::new("failed", "warning", "Stale")
     } else if is_lost(worker) {
-        Mark::new("failed", "cross", "Lost")
+        StatusMark::new("failed", "cross", "Lost")
     } else if worker.stopped_at.is_some() {
-        Mark::new("canceled", "dash", "Stopped")
+        StatusMark::new("canceled", "dash", "Stopped")
     } else if worker.is_draining {
-        Mark::new("retrying", "clock", "Draining")
+        StatusMark::new("retrying", "clock", "Draining")
     } else {
-        Mark::new("succeeded", "tick", "Active")
+        StatusMark::new("succeeded", "tick", "Active")
     };
     let left = worker.lease_expires_at.duration_since(now).as_secs_f64();
-    let jobs =
-        if worker.running_count == 1 { "1 job".to_owned() } else { format!("{} jobs", worker.running_count) };
+    let jobs = count_words(worker.running_count, "job");
     let stale_words = match (worker.running_count, left > 0.0) {
         _ if is_lost(worker) => {
             format!(
@@ -182,14 +179,14 @@ fn row(number: usize, worker: &WorkerRecord, now: Timestamp) -> WorkerRow {
         needs_attention: needs_attention(worker, now),
         hostname: worker.hostname.clone(),
         state,
-        seen: When::new(worker.last_seen_at, now),
-        seen_age: When::age(worker.last_seen_at, now),
+        seen: RelativeTime::new(worker.last_seen_at, now),
+        seen_age: RelativeTime::age(worker.last_seen_at, now),
         stale_words,
         running: worker.running_count,
         queues: all(&worker.queues, "all"),
         keys: all(&worker.definition_keys, role.unwrap_or("none")),
         version: worker.version.clone(),
-        up: When::age(worker.started_at, now),
+        up: RelativeTime::age(worker.started_at, now),
         ran: worker.stopped_at.map(|at| span(seconds_between(worker.started_at, at).max(0.0))),
         is_draining: worker.is_draining,
         may_drain: worker.stopped_at.is_none() && role.is_none(),
@@ -197,7 +194,7 @@ fn row(number: usize, worker: &WorkerRecord, now: Timestamp) -> WorkerRow {
 }
 
 /// `POST /ui/workers`: drains or resumes a worker.
-pub(crate) async fn set_draining(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
+pub(crate) async fn set_draining(FromState(app): FromState<App>, viewer: Viewer, posted: FormBody) -> Page {
     let worker = posted.get("worker").ok_or_else(|| Problem::invalid("/worker", "must name a worker"))?;
     let is_draining = posted.get("draining") == Some("yes");
     let acting = app.queue().act(Reach::Everything, &viewer.caller.actor()).await?;

@@ -23,6 +23,7 @@ use windlass_server::cli::tree;
 use windlass_server::http::table;
 
 use crate::cli::commands::commands;
+use crate::cli::{Ran, windlass};
 use world::World;
 
 /// Ways to act.
@@ -147,6 +148,46 @@ async fn every_entry_point_records_an_action_the_same_way() {
         unknown,
         "the commands that change something are those that an action here uses"
     );
+}
+
+/// One job is recorded as one job, and several as several, also if a form has selected one and a command names two.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_and_a_command_record_the_same_jobs_the_same_way() {
+    let world = World::create().await;
+    for (verb, count) in [("cancel", 1), ("retry", 1), ("cancel", 2), ("retry", 2)] {
+        let mut rows = Vec::new();
+        for entry in ["form", "command"] {
+            let mut ids = Vec::new();
+            for _ in 0..count {
+                let id = world.job().await;
+                if verb == "retry" {
+                    world.cancel(id).await;
+                }
+                ids.push(id.to_string());
+            }
+            if entry == "form" {
+                let ids = ids.iter().map(|id| ("id", id.as_str()));
+                let fields: Vec<_> = ids.chain([("act", verb)]).collect();
+                world.form("/ui/jobs/act", &fields).await;
+            } else {
+                world.mark().await;
+                let words: Vec<&str> =
+                    ["jobs", verb].into_iter().chain(ids.iter().map(String::as_str)).collect();
+                let output = windlass(&words).args(world.to_server()).output().await.unwrap();
+                Ran::of(output).expect(0);
+            }
+            let of_jobs = world.rows().await;
+            let targets =
+                of_jobs.iter().map(|row| ids.iter().fold(row.target.clone(), |t, id| t.replace(id, "ID")));
+            let actions = of_jobs.iter().map(|row| row.action.clone());
+            rows.push(actions.zip(targets).collect::<Vec<_>>());
+        }
+        let expected = match count {
+            1 => (format!("job.{verb}"), "ID".to_owned()),
+            _ => (format!("job.{verb}_many"), format!("{count} jobs")),
+        };
+        assert_eq!(rows, [[expected.clone()], [expected]]);
+    }
 }
 
 /// Functions that a caller's transaction may use without a row: they only read, or store the response of a request.

@@ -85,7 +85,7 @@ async fn every_matching_job_of_a_page_is_canceled_whatever_its_state() {
     enqueue(&server, NewJob::new("held").tenant(tenant).delay(Duration::from_secs(3600)), 20).await;
     let done = act_on_every(&browser, tenant, "cancel").await;
     let message = said(&done);
-    assert!(message.contains("Canceled 1020 jobs or requested cancellation."), "{message}");
+    assert!(message.contains("Canceled 1\u{202f}020 jobs."), "{message}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -96,7 +96,7 @@ async fn an_action_that_stops_half_way_says_what_was_changed() {
     server.queue.hold(tenant, &HoldOn::Job(held), "a case", "counsel").await.unwrap();
     let done = act_on_every(&browser, tenant, "delete").await;
     let message = said(&done);
-    assert!(message.contains("Deleted 1000 jobs. Then: "), "{message}");
+    assert!(message.contains("Deleted 1\u{202f}000 jobs. Then: "), "{message}");
     assert!(message.contains("legal hold"), "{message}");
     // If nothing was changed before, only the reason is shown.
     let done = act_on_every(&browser, tenant, "delete").await;

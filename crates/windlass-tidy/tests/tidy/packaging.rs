@@ -36,7 +36,9 @@ fn the_published_crates_contain_their_build_inputs() {
             .filter(|path| !listed.contains(path))
             .collect();
         assert!(missing.is_empty(), "{name} is published without {missing:?}");
-        assert!(listed.contains(&"README.md"), "{name} is published without its README");
+        for text in ["README.md", "LICENSE-APACHE", "LICENSE-MIT"] {
+            assert!(listed.contains(&text), "{name} is published without {text}");
+        }
         assert!(!listed.iter().any(|path| path.starts_with("tests/")), "{name} is published with its tests");
     }
     let server = cargo(&["package", "--list", "--offline", "--allow-dirty", "-p", "windlass-server"]);

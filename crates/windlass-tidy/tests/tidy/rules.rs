@@ -11,6 +11,7 @@ mod links;
 mod migrations;
 mod names;
 mod pages;
+mod reasons;
 mod requests;
 mod rooms;
 mod settings;
@@ -43,6 +44,7 @@ pub(crate) fn all() -> Vec<&'static Rule> {
         text::RULES,
         links::RULES,
         pages::RULES,
+        reasons::RULES,
         requests::RULES,
         tables::RULES,
         supply::RULES,

@@ -31,6 +31,9 @@ pub(super) struct Retry {
     act: Act,
 }
 
+/// The most ids that one call accepts.
+const MAX_IDS: usize = 1000;
+
 #[derive(Debug, Args)]
 struct Act {
     /// The ids of the jobs
@@ -67,7 +70,10 @@ impl Act {
                 )))
             }
             (false, false) => Err(Failure::usage("specify ids or conditions, not both")),
-            (false, true) if !self.dry_run => self.run_each(global, &client, verb).await,
+            (false, true) if !self.dry_run => match &self.ids[..] {
+                [id] => self.run_one(global, &client, verb, id).await,
+                _ => self.run_each(global, &client, verb).await,
+            },
             (has_no_ids, _) => {
                 let which = if has_no_ids {
                     json!({"filter": self.which.as_filter()})
@@ -79,23 +85,45 @@ impl Act {
         }
     }
 
-    /// One call per job: a failed one does not stop the others; the exit code is that of the first failure.
+    async fn run_one(&self, global: &Global, client: &Client, verb: &str, id: &str) -> Result<Exit, Failure> {
+        let job = client.post(&format!("/api/v1/jobs/{}/{verb}", segment(id)), json!({})).await?;
+        if global.json {
+            print::json(&job)?;
+        } else {
+            print::line(format!("{id} {}", outcome(&job)))?;
+        }
+        Ok(Exit::Success)
+    }
+
+    /// One call for up to a thousand jobs. A job that cannot be changed does not stop the others; the exit code is that of the first
+    /// one.
     async fn run_each(&self, global: &Global, client: &Client, verb: &str) -> Result<Exit, Failure> {
-        let mut jobs = Vec::new();
+        let mut results = Vec::new();
+        for ids in self.ids.chunks(MAX_IDS) {
+            let response = client.post(&format!("/api/v1/jobs/{verb}"), json!({"ids": ids})).await?;
+            results.extend(print::at(&response, "results").as_array().into_iter().flatten().cloned());
+        }
+        let place = |result: &Value| {
+            let id = print::text(print::at(result, "id"));
+            self.ids.iter().position(|wanted| wanted.eq_ignore_ascii_case(&id))
+        };
+        results.sort_by_key(place);
         let mut failed = None;
-        for id in &self.ids {
-            match client.post(&format!("/api/v1/jobs/{}/{verb}", segment(id)), json!({})).await {
-                Ok(job) if global.json => jobs.push(job),
-                Ok(job) => print::line(format!("{id} {}", outcome(&job)))?,
-                Err(failure) if self.ids.len() == 1 => return Err(failure),
-                Err(failure) => {
-                    print::note(format!("{id}: {failure}"));
-                    failed.get_or_insert(failure.exit);
+        for result in &results {
+            let (id, outcome) =
+                (print::text(print::at(result, "id")), print::text(print::at(result, "outcome")));
+            let (words, exit) = result_words(verb, &outcome);
+            match exit {
+                Exit::Success if global.json => {}
+                Exit::Success => print::line(format!("{id} {words}"))?,
+                exit => {
+                    print::note(format!("{id}: {words}"));
+                    failed.get_or_insert(exit);
                 }
             }
         }
         if global.json {
-            print::json(&if self.ids.len() == 1 { jobs.remove(0) } else { Value::Array(jobs) })?;
+            print::json(&Value::Array(results))?;
         }
         Ok(failed.unwrap_or(Exit::Success))
     }
@@ -137,6 +165,21 @@ impl Act {
             return Ok(Exit::Success);
         }
     }
+}
+
+/// The result for one of several jobs in words, and the exit code of such a command.
+fn result_words(verb: &str, outcome: &str) -> (String, Exit) {
+    let (words, exit) = match outcome {
+        "requested" => ("running, cancel requested", Exit::Success),
+        "finished" => ("had already finished", Exit::Success),
+        "missing" => ("job not found", Exit::Missing),
+        "not_finished" => ("has not finished", Exit::Conflict),
+        "past_deadline" => ("its deadline has passed", Exit::Conflict),
+        "duplicate" => ("another job holds its dedupe key", Exit::Conflict),
+        "canceled" | "queued" | "blocked" => (outcome, Exit::Success),
+        _ => return (format!("{verb}: {outcome}"), Exit::Internal),
+    };
+    (words.to_owned(), exit)
 }
 
 fn outcome(job: &Value) -> String {

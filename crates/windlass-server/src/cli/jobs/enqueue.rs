@@ -11,7 +11,7 @@ use crate::cli::Global;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::number::number;
 use crate::cli::print;
-use crate::plain::json_fault;
+use crate::parser_messages::json_fault;
 
 /// Enqueue a job.
 ///

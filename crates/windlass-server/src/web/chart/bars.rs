@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 
 use super::{BOTTOM, Figure, HEIGHT, LEFT, RIGHT, TOP, WIDTH, blank, ceiling, short};
-use crate::web::cards::grouped;
+use crate::web::count::grouped;
 use crate::web::html::Html;
-use crate::web::when::span;
+use crate::web::relative_time::span;
 
 /// The attempts that finished in one span of time.
 #[derive(Debug, Clone, Copy, PartialEq)]

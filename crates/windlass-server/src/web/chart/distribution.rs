@@ -2,7 +2,7 @@
 
 use super::{BOTTOM, Figure, HEIGHT, LEFT, RIGHT, TOP, WIDTH, blank, ceiling, short};
 use crate::web::html::Html;
-use crate::web::when::span;
+use crate::web::relative_time::span;
 
 /// The measured quantity, which determines the title and the class of the marks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

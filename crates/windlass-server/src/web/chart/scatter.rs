@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{BOTTOM, Figure, HEIGHT, LEFT, RIGHT, TOP, WIDTH, blank};
 use crate::web::html::{Html, escape};
-use crate::web::when::{seconds_between, span};
+use crate::web::relative_time::{seconds_between, span};
 
 /// One run.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,6 +63,16 @@ fn kind_of(dot: &Dot) -> DotKind {
     }
 }
 
+/// The label of a line: one unit, so that it fits between the edge and the chart.
+fn tick(seconds: f64) -> String {
+    match seconds {
+        short if short < 60.0 => span(short).replace(".0", ""),
+        short if short < 600.0 => format!("{short:.0} s"),
+        long if long < 60_000.0 => format!("{:.0} min", long / 60.0),
+        longer => format!("{:.0} h", longer / 3600.0),
+    }
+}
+
 /// The minimum width of the time axis, in seconds.
 const MIN_SPAN: i64 = 60;
 
@@ -85,7 +95,7 @@ fn draw(dots: &[Dot]) -> String {
         let y = y_of(line);
         out.push_str(&format!(
             "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.0}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/><text x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-            WIDTH - RIGHT, LEFT - 6.0, y + 4.0, span(10_f64.powf(line)).replace(".0", "")
+            WIDTH - RIGHT, LEFT - 6.0, y + 4.0, tick(10_f64.powf(line))
         ));
         line += step;
     }
@@ -127,7 +137,7 @@ fn draw(dots: &[Dot]) -> String {
 mod tests {
     use jiff::Timestamp;
 
-    use super::{Dot, scatter};
+    use super::{Dot, scatter, tick};
 
     #[test]
     fn a_hostile_name_is_escaped_in_a_mark() {
@@ -171,6 +181,12 @@ mod tests {
         assert!(figure.aside.ends_with("– canceled, snoozed, or released"), "{}", figure.aside);
         assert_eq!(figure.summary, "3 runs, 1 failed, 1 canceled, snoozed, or released");
         assert_eq!(figure.drawing.to_string().matches("class=\"off dot\"").count(), 1);
+    }
+
+    #[test]
+    fn the_label_of_a_line_has_one_unit() {
+        let labels = [0.001, 0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5].map(tick);
+        assert_eq!(labels, ["1 ms", "100 ms", "1 s", "10 s", "100 s", "17 min", "167 min", "28 h"]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::web::html::Html;
 
 /// A field with its submitted value and its error.
 #[derive(Template)]
-#[template(path = "schema_field.html")]
+#[template(path = "schema_form.html")]
 pub(crate) struct FieldView {
     id: String,
     field: Field,

@@ -8,18 +8,18 @@ use uuid::Uuid;
 use windlass::schedule::{Fire, NewTrigger, Trigger};
 
 use super::super::form::{Form, Shown, Wrong};
+use super::super::form_body::FormBody;
 use super::super::frame::{Frame, Section};
 use super::super::jobs::short;
 use super::super::page::{Page, back, capital, page};
-use super::super::posted::Posted;
+use super::super::relative_time::RelativeTime;
 use super::super::viewer::Viewer;
-use super::super::when::When;
 use super::next_runs::NextRuns;
 use crate::auth::Permission;
 use crate::http::{App, Problem, parse};
-use crate::plain::json_fault;
-use crate::unique::Unique;
-use crate::web::asked::{PathId, UiQuery};
+use crate::parser_messages::json_fault;
+use crate::strict_json::StrictJson;
+use crate::web::url_parameters::{PathId, UiQuery};
 
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct TriggerChoice {
@@ -53,7 +53,7 @@ struct Saved {
 }
 
 struct FireRow {
-    due: When,
+    due: RelativeTime,
     role: &'static str,
     shape: &'static str,
     outcome: String,
@@ -189,7 +189,7 @@ fn fire_row(fire: Fire, now: jiff::Timestamp) -> FireRow {
         _ => ("failed", "cross"),
     };
     FireRow {
-        due: When::new(fire.due_at, now),
+        due: RelativeTime::new(fire.due_at, now),
         role,
         shape,
         outcome: capital(&fire.outcome),
@@ -200,7 +200,7 @@ fn fire_row(fire: Fire, now: jiff::Timestamp) -> FireRow {
 }
 
 /// `POST /ui/triggers/new`
-pub(crate) async fn create(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
+pub(crate) async fn create(FromState(app): FromState<App>, viewer: Viewer, posted: FormBody) -> Page {
     save(&app, &viewer, None, &posted).await
 }
 
@@ -209,7 +209,7 @@ pub(crate) async fn change(
     FromState(app): FromState<App>,
     viewer: Viewer,
     PathId(id): PathId,
-    posted: Posted,
+    posted: FormBody,
 ) -> Page {
     let reading = app.queue().read(viewer.caller.reach()).await?;
     let trigger = reading.trigger(id).await?;
@@ -218,7 +218,7 @@ pub(crate) async fn change(
     save(&app, &viewer, Some(&trigger), &posted).await
 }
 
-async fn save(app: &App, viewer: &Viewer, trigger: Option<&Trigger>, posted: &Posted) -> Page {
+async fn save(app: &App, viewer: &Viewer, trigger: Option<&Trigger>, posted: &FormBody) -> Page {
     let (typed, wrong) = typed(posted);
     if posted.get("do") == Some("preview") {
         return show(app, viewer, trigger, typed, None).await;
@@ -241,7 +241,7 @@ async fn save(app: &App, viewer: &Viewer, trigger: Option<&Trigger>, posted: &Po
 }
 
 /// The submitted fields with their types, and an error if one of them has none.
-fn typed(posted: &Posted) -> (Shown, Option<Problem>) {
+fn typed(posted: &FormBody) -> (Shown, Option<Problem>) {
     let mut shown = Map::new();
     let mut wrong = None;
     for name in [
@@ -266,10 +266,10 @@ fn typed(posted: &Posted) -> (Shown, Option<Problem>) {
     }
     for name in ["payload_template", "conditions"] {
         let Some(text) = posted.text(name) else { continue };
-        let Unique(value) = serde_json::from_str(text).unwrap_or_else(|error| {
+        let StrictJson(value) = serde_json::from_str(text).unwrap_or_else(|error| {
             let message = format!("must be valid JSON: {}", json_fault(&error));
             wrong = Some(Problem::invalid(format!("/{name}"), message));
-            Unique(Value::from(text))
+            StrictJson(Value::from(text))
         });
         shown.insert(name.to_owned(), value);
     }

@@ -2,7 +2,7 @@
 
 use windlass::schedule::{ClockChange, DueRun};
 
-use super::super::when::When;
+use super::super::relative_time::RelativeTime;
 use super::schedule_words;
 
 pub(super) struct NextRuns {
@@ -18,7 +18,7 @@ pub(super) struct NextRun {
     pub(super) time: String,
     /// The offset from UTC.
     pub(super) offset: String,
-    pub(super) when: When,
+    pub(super) when: RelativeTime,
     pub(super) clock_change: Option<&'static str>,
 }
 
@@ -36,7 +36,7 @@ impl NextRuns {
                 day,
                 time: time.to_owned(),
                 offset: offset.to_owned(),
-                when: When::new(run.due_at, now),
+                when: RelativeTime::new(run.due_at, now),
                 clock_change: run.clock_change.map(clock_words),
             }
         };

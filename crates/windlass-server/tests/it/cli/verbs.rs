@@ -238,7 +238,9 @@ async fn many_jobs_are_canceled_and_retried_by_condition_and_counted_first() {
     assert_eq!(ran.out, format!("{} canceled\n{} canceled\n", ids[0], ids[2]));
     assert!(ran.err.contains(&ids[1]), "{}", ran.err);
     let both = shop.run(&["jobs", "retry", &ids[0], &ids[2], "--json"]).await.expect(0).json();
-    assert_eq!(both.as_array().unwrap().len(), 2);
+    assert_eq!(both, json!([{"id": ids[0], "outcome": "queued"}, {"id": ids[2], "outcome": "queued"}]));
+    let again = shop.run(&["jobs", "retry", &ids[2], &ids[1]]).await.expect(6);
+    assert_eq!(again.err, format!("{}: has not finished\n{}: job not found\n", ids[2], ids[1]));
     shop.run(&["jobs", "retry", &ids[0], "--tag", "bulk"]).await.expect(2);
 }
 

@@ -45,6 +45,7 @@ fn encoded(text: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::too_many_lines, reason = "one scenario, in its order")]
 async fn no_value_of_any_field_or_parameter_causes_a_server_error() {
     let server = TestServer::start_with(Options { component_page: true, ..Options::default() }).await;
     for key in ["a", "claimed"] {

@@ -31,6 +31,7 @@ fn rows() -> Vec<(String, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::too_many_lines, reason = "one scenario, in its order")]
 async fn each_documented_login_can_do_its_work_and_nothing_else() {
     let place = Place::new().await;
     let rows = rows();

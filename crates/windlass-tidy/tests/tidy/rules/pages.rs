@@ -4,17 +4,21 @@ use crate::rule::{Place, Rule};
 use crate::source::{line_at, occurrences, words};
 use crate::tree::{File, Tree};
 
-pub(crate) const RULES: &[&Rule] =
-    &[&TAGS_IN_TEMPLATES, &TEMPLATE_WIDTH, &NO_LINE_BREAKS, &NO_UNSAFE_FILTER, &ONE_MARKER];
+pub(crate) const RULES: &[&Rule] = &[
+    &TAGS_IN_TEMPLATES,
+    &TEMPLATE_WIDTH,
+    &NO_LINE_BREAKS,
+    &NO_UNSAFE_FILTER,
+    &ONE_MARKER,
+    &FORMS_NAME_THEIR_TENANT,
+    &NAMED_AS_FILLED,
+];
 
 const TEMPLATES: &str = "crates/windlass-server/templates/";
 const MARKER: &str = "crates/windlass-server/src/web/html.rs";
 
 /// The SVG chart renderer: the one place that writes markup in Rust.
 const CHARTS: &str = "crates/windlass-server/src/web/chart";
-
-/// Adds the tenant to every form of a page that is sent: it searches for forms, and a page cannot omit them.
-const STAMP: &str = "crates/windlass-server/src/web/stamp.rs";
 
 const WIDEST: usize = 140;
 
@@ -42,11 +46,10 @@ fn templates(tree: &Tree) -> impl Iterator<Item = &File> {
 
 const TAGS_IN_TEMPLATES: Rule = Rule {
     name: "HTML is written in templates, not in Rust strings",
-    fix: "move it to crates/windlass-server/templates; only web/chart draws SVG in Rust, and web/stamp.rs finds forms",
+    fix: "move it to crates/windlass-server/templates; only web/chart draws SVG in Rust",
     find: |tree| {
         let sources = tree.rust().filter(|(file, _)| {
-            let may = file.path.starts_with(CHARTS) || file.path == STAMP;
-            file.path.contains("/src/") && !file.is_test() && !may
+            file.path.contains("/src/") && !file.is_test() && !file.path.starts_with(CHARTS)
         });
         sources
             .flat_map(|(file, source)| {
@@ -68,7 +71,6 @@ const TAGS_IN_TEMPLATES: Rule = Rule {
     passes: &[
         &[("crates/windlass-server/src/web/chart/bars.rs", "const A: &str = \"<rect width=1/>\";\n")],
         &[("crates/windlass-server/src/web/a.rs", "/// An `<a>`.\nconst A: &str = \"<id> a<c <forms\";\n")],
-        &[("crates/windlass-server/src/web/stamp.rs", "fn a() { html.find(\"<form\"); }\n")],
         &[("crates/windlass-server/tests/it/a.rs", "const A: &str = \"<b>\";\n")],
         &[("crates/windlass-server/src/a.rs", "#[cfg(test)]\nmod tests { const A: &str = \"<b>\"; }\n")],
     ],
@@ -193,3 +195,86 @@ const ONE_MARKER: Rule = Rule {
         )],
     ],
 };
+
+/// What follows the tag of a form that posts.
+const OF_TENANT: &str = "{{ parts::acting_for(frame) }}";
+
+const FORMS_NAME_THEIR_TENANT: Rule = Rule {
+    name: "a form that posts names the tenant for which it was rendered",
+    fix: "begin the form with {{ parts::acting_for(frame) }}; only a page outside the frame, which extends standalone.html, may omit it",
+    find: |tree| {
+        let bare = |file: &File| -> Vec<Place> {
+            let found = occurrences(&file.text, "<form").filter(|&at| {
+                let Some((tag, inside)) = file.text[at..].split_once('>') else { return true };
+                tag.contains("method=\"post\"") && !inside.trim_start().starts_with(OF_TENANT)
+            });
+            found.map(|at| file.place(line_at(&file.text, at), "a form without its tenant")).collect()
+        };
+        templates(tree)
+            .filter(|file| !file.text.contains("extends \"standalone.html\""))
+            .flat_map(bare)
+            .collect()
+    },
+    caught: &[
+        &[(
+            "crates/windlass-server/templates/a.html",
+            "<form method=\"post\">\n  <button>Save</button>\n</form>\n",
+        )],
+        &[("crates/windlass-server/templates/a.html", "<form\n  method=\"post\"><input></form>\n")],
+    ],
+    passes: &[
+        &[(
+            "crates/windlass-server/templates/a.html",
+            "<form method=\"post\">\n  {{ parts::acting_for(frame) }}\n</form>\n",
+        )],
+        &[(
+            "crates/windlass-server/templates/a.html",
+            "<form action=\"/ui/jobs\"><input name=\"q\"></form>\n",
+        )],
+        &[(
+            "crates/windlass-server/templates/a.html",
+            "{% extends \"standalone.html\" %}\n<form method=\"post\"></form>\n",
+        )],
+    ],
+};
+
+const NAMED_AS_FILLED: Rule = Rule {
+    name: "a template has the name of the file that fills it",
+    fix: "web/jobs.rs and the files of web/jobs/ fill jobs.html, and templates whose names begin with jobs_, job. or job_",
+    find: |tree| {
+        let sources = tree.rust().filter(|(file, _)| file.path.starts_with("crates/windlass-server/src/"));
+        sources
+            .flat_map(|(file, _)| {
+                let filled = occurrences(&file.text, TEMPLATE).filter_map(|at| {
+                    let name = file.text[at + TEMPLATE.len()..].split(".html").next()?;
+                    let fits = modules(&file.path).any(|module| belongs(name, module));
+                    (!fits).then(|| file.place_at(at, format!("fills {name}.html")))
+                });
+                filled.collect::<Vec<_>>()
+            })
+            .collect()
+    },
+    caught: &[
+        &[("crates/windlass-server/src/web/tokens.rs", "#[template(path = \"secret.html\")]\n")],
+        &[("crates/windlass-server/src/web/jobs.rs", "#[template(path = \"jobless.html\")]\n")],
+    ],
+    passes: &[
+        &[("crates/windlass-server/src/web/tokens.rs", "#[template(path = \"token_secret.html\")]\n")],
+        &[("crates/windlass-server/src/web/tokens.rs", "#[template(path = \"tokens.html\")]\n")],
+        &[("crates/windlass-server/src/web/triggers/edit.rs", "#[template(path = \"trigger.html\")]\n")],
+    ],
+};
+
+const TEMPLATE: &str = "#[template(path = \"";
+
+/// The file and the folders that it is in, without the suffix.
+fn modules(path: &str) -> impl Iterator<Item = &str> {
+    path.trim_end_matches(".rs").split('/')
+}
+
+/// Whether the name is that of the module, or begins with it or with its singular.
+fn belongs(name: &str, module: &str) -> bool {
+    [module, module.strip_suffix('s').unwrap_or(module)]
+        .iter()
+        .any(|start| name.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with('_')))
+}

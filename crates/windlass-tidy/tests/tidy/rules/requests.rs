@@ -24,7 +24,7 @@ const BARE: &[&str] = &[
 
 const OWN_EXTRACTORS: Rule = Rule {
     name: "the API and the pages take queries, paths, forms and bodies with our own extractors",
-    fix: "use crate::http's Query, Segment, Id and Body, or web::asked's UiQuery, PathSegment and PathId, and Posted",
+    fix: "use crate::http's Query, Segment, Id and Body, or web::url_parameters' UiQuery, PathSegment and PathId, and FormBody",
     find: |tree| {
         let handlers =
             tree.rust().filter(|(file, _)| file.path.starts_with(API) || file.path.starts_with(WEB));
@@ -52,7 +52,7 @@ const OWN_EXTRACTORS: Rule = Rule {
         &[("crates/windlass-server/src/web/jobs.rs", "use axum::extract::{Query, State as FromState};\n")],
         &[("crates/windlass-server/src/api/tokens.rs", "use axum::extract::Path;\n")],
         &[(
-            "crates/windlass-server/src/web/act.rs",
+            "crates/windlass-server/src/web/job_actions.rs",
             "let a = axum::extract::Query::<A>::try_from_uri(&uri);\n",
         )],
         &[("crates/windlass-server/src/api/a.rs", "async fn a(Json(body): Json<A>) {}\n")],
@@ -66,7 +66,7 @@ const OWN_EXTRACTORS: Rule = Rule {
         )],
         &[(
             "crates/windlass-server/src/web/a.rs",
-            "use axum::extract::{ConnectInfo, State};\nuse super::asked::UiQuery;\n",
+            "use axum::extract::{ConnectInfo, State};\nuse super::url_parameters::UiQuery;\n",
         )],
     ],
 };

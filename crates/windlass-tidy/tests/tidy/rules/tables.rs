@@ -46,6 +46,8 @@ const CHECKED: &[&str] = &[
     "workspace",
     "server",
     "walk",
+    "walk of a page",
+    "walk of an action",
     "rejected-words",
     "rejected-names",
 ];

@@ -1,28 +1,31 @@
-//! The walk of a job in ARCHITECTURE.md: every function in it exists in the file of its row, with the parameters and the result
-//! that the row shows, and every file of a row has one of its functions. A SQL file is called by the Rust file of its row.
+//! The walks of ARCHITECTURE.md, of a job, a page and an action: every function in them exists in the file of its row, with the
+//! parameters and the result that the row shows, and every Rust file of a row has one of its functions. A statement is called, and a
+//! template filled, by a file above it in the table.
 
 use crate::markdown::{Row, checked_tables};
 use crate::rule::{Place, Rule};
-use crate::source::words;
-use crate::tree::{File, LIBRARY, Tree};
+use crate::source::{occurrences, words};
+use crate::tree::{File, LIBRARY, STATEMENTS, Tree};
 
 pub(crate) const RULES: &[&Rule] = &[&WALK];
 
+const WALKS: [&str; 3] = ["walk", "walk of a page", "walk of an action"];
 const COLUMNS: [&str; 4] = ["#", "where", "function", "what it does"];
 
 const WALK: Rule = Rule {
     name: "the walk of ARCHITECTURE.md shows the functions as they are",
-    fix: "write the signature as in the code, without names of parameters, lifetimes and paths; files are relative to crates/windlass/src",
+    fix: "write the signature as in the code, without names of parameters, lifetimes and paths; files are relative to crates/windlass/src, or to crates",
     find: |tree| {
         let Some(map) = tree.files.iter().find(|file| file.path == "ARCHITECTURE.md") else {
             return Vec::new();
         };
         let mut places = Vec::new();
-        for table in checked_tables(map).into_iter().filter(|table| table.name == "walk") {
+        for table in checked_tables(map).into_iter().filter(|table| WALKS.contains(&table.name.as_str())) {
             if table.columns != COLUMNS {
                 places.push(map.place(table.line, format!("its columns are not {COLUMNS:?}")));
             }
-            places.extend(table.rows.iter().flat_map(|row| wrong(tree, map, row)));
+            let mut callers = String::new();
+            places.extend(table.rows.iter().flat_map(|row| wrong(tree, map, row, &mut callers)));
         }
         places
     },
@@ -47,8 +50,16 @@ const WALK: Rule = Rule {
         ],
         &[
             ("ARCHITECTURE.md", WITH_STATEMENT),
-            ("crates/windlass/src/store/worker.rs", "fn claim() { windlass.claim_others() }\n"),
-            ("crates/windlass/src/store/functions/job/claim.sql", ""),
+            ("crates/windlass/src/store/worker.rs", "fn claim() { \"windlass.claim_others()\" }\n"),
+            (
+                "crates/windlass/src/store/functions/job/claim.sql",
+                "create or replace function windlass.claim()\n",
+            ),
+        ],
+        &[
+            ("ARCHITECTURE.md", OF_A_PAGE),
+            ("crates/windlass-server/src/web/a.rs", "fn list() { \"b.html\" }\n"),
+            ("crates/windlass-server/templates/a.html", ""),
         ],
     ],
     passes: &[
@@ -63,38 +74,49 @@ const WALK: Rule = Rule {
         &[
             ("ARCHITECTURE.md", WITH_STATEMENT),
             ("crates/windlass/src/store/worker.rs", "fn claim() { \"select windlass.claim($1)\" }\n"),
-            ("crates/windlass/src/store/functions/job/claim.sql", ""),
+            (
+                "crates/windlass/src/store/functions/job/claim.sql",
+                "create or replace function windlass.claim()\n",
+            ),
+        ],
+        &[
+            ("ARCHITECTURE.md", OF_A_PAGE),
+            ("crates/windlass-server/src/web/a.rs", "fn list() { \"a.html\" }\n"),
+            ("crates/windlass-server/templates/a.html", ""),
         ],
     ],
 };
 
 const ONE_STEP: &str = "<!-- checked: walk -->\n| # | where | function | what it does |\n|---|---|---|---|\n\
     | 1 | `enqueue.rs` | `plan(&NewJob) → Result<Plan>` | it plans |\n";
+const OF_A_PAGE: &str = "<!-- checked: walk of a page -->\n| # | where | function | what it does |\n|---|---|---|---|\n\
+    | 1 | `windlass-server/src/web/a.rs`, `windlass-server/templates/a.html` | `list()` | it lists |\n";
 const WITH_STATEMENT: &str = "<!-- checked: walk -->\n| # | where | function | what it does |\n|---|---|---|---|\n\
     | 4 | `store/worker.rs`, `store/functions/job/claim.sql` | `claim()` | it claims |\n";
 
-fn wrong(tree: &Tree, map: &File, row: &Row) -> Vec<Place> {
+/// `callers`: the strings of the Rust files and the texts of the statements above the row.
+fn wrong(tree: &Tree, map: &File, row: &Row, callers: &mut String) -> Vec<Place> {
     let [_, places, functions, _] = row.cells.as_slice() else {
         return vec![map.place(row.line, "a row has four cells")];
     };
     let shown: Vec<&str> = quoted(functions).collect();
     let mut wrong = Vec::new();
     let mut real: Vec<String> = Vec::new();
-    let mut strings = String::new();
     for path in quoted(places) {
-        let path = format!("{LIBRARY}{path}");
-        let Some(file) = tree.files.iter().find(|file| file.path == path) else {
+        let fits =
+            |file: &&File| file.path == format!("{LIBRARY}{path}") || file.path == format!("crates/{path}");
+        let Some(file) = tree.files.iter().find(fits) else {
             wrong.push(map.place(row.line, format!("there is no {path}")));
             continue;
         };
         let Some(source) = &file.rust else {
-            let name = path.rsplit('/').next().unwrap_or_default().trim_end_matches(".sql");
-            if !strings.contains(&format!("windlass.{name}(")) {
-                wrong.push(map.place(row.line, format!("no Rust file before it calls windlass.{name}")));
+            if !names_of(file).iter().any(|name| callers.contains(name)) {
+                wrong.push(map.place(row.line, format!("no file above it uses {path}")));
             }
+            callers.push_str(&file.text);
             continue;
         };
-        strings.extend(source.strings.iter().map(|literal| literal.text.as_str()));
+        callers.extend(source.strings.iter().map(|literal| literal.text.as_str()));
         let of_file: Vec<String> =
             shown.iter().flat_map(|shown| signatures(&source.code, name_of(shown))).collect();
         if of_file.is_empty() {
@@ -108,6 +130,22 @@ fn wrong(tree: &Tree, map: &File, row: &Row) -> Vec<Place> {
     }
     wrong
 }
+
+/// How another file names a statement or a template: by the functions in it, by its path in the store, or by its file name.
+fn names_of(file: &File) -> Vec<String> {
+    let name = file.path.rsplit('/').next().unwrap_or_default();
+    if file.path.ends_with(".html") {
+        return vec![name.to_owned()];
+    }
+    let defined = occurrences(&file.text, CREATE).filter_map(|at| {
+        let name = file.text[at + CREATE.len()..].split('(').next()?;
+        Some(format!("windlass.{name}("))
+    });
+    let path = file.path.strip_prefix(STATEMENTS).filter(|path| path.starts_with("sql/")).map(str::to_owned);
+    defined.chain(path).collect()
+}
+
+const CREATE: &str = "create or replace function windlass.";
 
 /// The texts between backticks.
 fn quoted(cell: &str) -> impl Iterator<Item = &str> {

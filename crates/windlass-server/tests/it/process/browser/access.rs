@@ -18,8 +18,8 @@ async fn a_viewer_can_change_nothing() {
         "button[name=cancel]",
         "button[name=retry]",
         "td.tick",
-        "#rail a[href='/ui/workers']",
-        "#rail a[href='/ui/members']",
+        "#sidebar a[href='/ui/workers']",
+        "#sidebar a[href='/ui/members']",
     ] {
         assert!(!chrome.has(act).await, "{act}");
     }

@@ -13,7 +13,7 @@ async fn a_tenant_admin_invites_a_person_changes_their_role_and_removes_them() {
     let admin = world.server.client(world.acme, Role::TenantAdmin).await;
     let chrome = Chrome::open(&world.server.base).await;
     chrome.sign_in(&admin.token.clone().unwrap()).await;
-    chrome.click("#rail a[href='/ui/members']").await;
+    chrome.click("#sidebar a[href='/ui/members']").await;
     chrome.until_text("main", "No members").await;
     chrome.click("main a[href='/ui/members/new']").await;
     // The error is shown, and the input is kept.

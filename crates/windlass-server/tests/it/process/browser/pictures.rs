@@ -47,6 +47,11 @@ async fn every_page_has_screenshots_in_both_themes_and_breaks_no_rule() {
     world.end().await;
 }
 
+/// By how many pixels each table exceeds a surface that does not scroll.
+const CUT_OFF: &str = "return [...document.querySelectorAll('.surface > table')]
+    .filter(table => getComputedStyle(table.parentElement).overflowX === 'clip')
+    .map(table => table.offsetWidth - table.parentElement.clientWidth).filter(excess => excess > 1)";
+
 struct Gallery<'a> {
     chrome: &'a Chrome,
     folder: &'a Path,
@@ -67,6 +72,12 @@ impl Gallery<'_> {
             chrome.picture(&self.folder.join(format!("{name}-{theme}-{width}.png"))).await;
             let wide = chrome.script("return document.documentElement.scrollWidth > innerWidth + 1").await;
             assert_eq!(wide, false, "{name} at {width} is wider than its window");
+            let cut = chrome.script(CUT_OFF).await;
+            assert_eq!(
+                cut,
+                serde_json::json!([]),
+                "{name} at {width}: tables that are cut off and cannot be scrolled"
+            );
         }
     }
 }

@@ -67,7 +67,7 @@ async fn a_slow_page_shows_that_it_is_loading() {
     let note = "new MutationObserver(() => sessionStorage.setItem('said', location.pathname + ' ' + ('loading' in document.documentElement.dataset))) \
         .observe(document.documentElement, {attributes: true, attributeFilter: ['data-loading']});";
     chrome.script(note).await;
-    chrome.click("#rail a[href='/ui/triggers']").await;
+    chrome.click("#sidebar a[href='/ui/triggers']").await;
     let quick = json!({"offline": false, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1});
     chrome.devtools("Network.emulateNetworkConditions", quick).await;
     chrome.until("the page is shown", async || chrome.path().await == "/ui/triggers").await;

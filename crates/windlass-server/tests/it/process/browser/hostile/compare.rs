@@ -39,7 +39,7 @@ pub(super) struct Comparison<'a> {
 /// Reads pages in the browser and returns their shapes. Values that are measured on every read (charts, times, trends) count as
 /// one element; a selected row, an open fold, or a group with more jobs in it does not change the shape.
 const SHAPES: &str = "const [list, done] = arguments; \
-    const idle = ['open', 'aria-current', 'selected', 'data-goes', 'checked']; \
+    const idle = ['open', 'aria-current', 'selected', 'data-autohide', 'checked']; \
     const shape = e => e.tagName + '[' + [...e.attributes].map(x => x.name).filter(n => !idle.includes(n)).sort().join() + '](' + [...e.children].map(shape).join() + ')'; \
     const look = async ([path, form, tenant]) => { \
         const options = {headers: {'x-tenant-id': tenant}}; \

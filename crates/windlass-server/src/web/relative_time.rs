@@ -30,13 +30,13 @@ pub(crate) fn span(seconds: f64) -> String {
 
 /// An instant and the current time; rendered by the macro `time` of the templates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct When {
+pub(crate) struct RelativeTime {
     at: Timestamp,
     now: Timestamp,
     is_age: bool,
 }
 
-impl When {
+impl RelativeTime {
     /// `4 min ago`, `in 12 s`.
     pub(crate) fn new(at: Timestamp, now: Timestamp) -> Self {
         Self { at, now, is_age: false }
@@ -62,7 +62,7 @@ impl When {
 }
 
 /// The attributes of the `time` element.
-impl When {
+impl RelativeTime {
     pub(crate) fn datetime(&self) -> String {
         self.at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
     }
@@ -105,7 +105,7 @@ pub(crate) fn exact(at: Timestamp) -> String {
 mod tests {
     use jiff::{SignedDuration, Timestamp};
 
-    use super::{When, span};
+    use super::{RelativeTime, span};
 
     #[test]
     fn durations_are_shown_in_at_most_two_units() {
@@ -127,12 +127,12 @@ mod tests {
     #[test]
     fn an_instant_is_shown_relative_to_now() {
         let now: Timestamp = "2026-11-15T12:00:00Z".parse().unwrap();
-        let at = |seconds: i64| When::new(now + SignedDuration::from_secs(seconds), now).words();
+        let at = |seconds: i64| RelativeTime::new(now + SignedDuration::from_secs(seconds), now).words();
         assert_eq!([-252, -7, -11_100, -100_000].map(at), ["4 min ago", "7 s ago", "3 h ago", "1 d ago"]);
         assert_eq!(at(252), "in 4 min 12 s");
         assert_eq!(at(45), "in 45 s");
         assert_eq!(at(0), "now");
-        let age = When::age(now - SignedDuration::from_secs(5), now);
+        let age = RelativeTime::age(now - SignedDuration::from_secs(5), now);
         assert_eq!((age.datetime().as_str(), age.form()), ("2026-11-15T11:59:55.000Z", "age"));
         assert_eq!(age.short_words(), "5 s");
     }

@@ -8,16 +8,17 @@ use uuid::Uuid;
 use windlass::admin::{Bulk, BulkCursor};
 use windlass::job::{Canceled, Filter};
 
+use super::count::{count_words, grouped};
+use super::form_body::FormBody;
 use super::jobs::short;
 use super::page::{Page, back, sentence};
-use super::posted::Posted;
 use super::query::JobsQuery;
 use super::viewer::Viewer;
 use crate::auth::Permission;
 use crate::http::{App, Problem, ProblemKind, query};
 
 /// `POST /ui/jobs/act`
-pub(crate) async fn act(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
+pub(crate) async fn act(FromState(app): FromState<App>, viewer: Viewer, posted: FormBody) -> Page {
     let to = posted.get("back").unwrap_or("/ui/jobs").to_owned();
     let one = |name: &str| posted.get(name).and_then(|id| Uuid::try_parse(id).ok());
     let said = if let Some(id) = one("cancel") {
@@ -68,23 +69,8 @@ async fn retry(app: &App, viewer: &Viewer, id: Uuid) -> Result<ActionResult, Pro
     Ok(ActionResult::succeeded(format!("Job {} queued again.", short(id))))
 }
 
-async fn many(app: &App, viewer: &Viewer, posted: &Posted) -> Result<ActionResult, Problem> {
+async fn many(app: &App, viewer: &Viewer, posted: &FormBody) -> Result<ActionResult, Problem> {
     let tenant = viewer.caller.tenant();
-    let filter = match posted.get("every") {
-        Some(text) => {
-            let uri =
-                format!("/?{text}").parse().map_err(|_| Problem::invalid("/every", "invalid filter"))?;
-            let asked: JobsQuery = query(&uri).map_err(|_| Problem::invalid("/every", "invalid filter"))?;
-            asked.cleaned().filter(tenant).map_err(|wrong| Problem::invalid("", wrong))?
-        }
-        None => {
-            let ids = posted.ids("id");
-            if ids.is_empty() {
-                return Err(Problem::invalid("", "no jobs are selected"));
-            }
-            Filter::new(tenant).ids(ids)
-        }
-    };
     let verb = match posted.get("act") {
         Some("cancel") => ActionVerb::Cancel,
         Some("retry") => ActionVerb::Retry,
@@ -93,6 +79,21 @@ async fn many(app: &App, viewer: &Viewer, posted: &Posted) -> Result<ActionResul
             return Err(Problem::of(ProblemKind::Forbidden, "you need the permission to delete jobs"));
         }
         _ => return Err(Problem::invalid("/act", "must be cancel, retry or delete")),
+    };
+    let filter = match posted.get("every") {
+        Some(text) => {
+            let uri =
+                format!("/?{text}").parse().map_err(|_| Problem::invalid("/every", "invalid filter"))?;
+            let asked: JobsQuery = query(&uri).map_err(|_| Problem::invalid("/every", "invalid filter"))?;
+            asked.cleaned().filter(tenant).map_err(|wrong| Problem::invalid("", wrong))?
+        }
+        None => match (verb, &posted.ids("id")[..]) {
+            (_, []) => return Err(Problem::invalid("", "no jobs are selected")),
+            // The audit trail and the message are those of the button in the row.
+            (ActionVerb::Cancel, [only]) => return cancel(app, viewer, *only).await,
+            (ActionVerb::Retry, [only]) => return retry(app, viewer, *only).await,
+            (_, ids) => Filter::new(tenant).ids(ids.iter().copied()),
+        },
     };
     let _permit = if filter.is_search() { Some(app.searches().permit(tenant).await?) } else { None };
     all(app, viewer, verb, &filter).await
@@ -106,13 +107,41 @@ pub(crate) enum ActionVerb {
 }
 
 impl ActionVerb {
-    fn done(self, changed: usize) -> String {
-        let jobs = if changed == 1 { "1 job".to_owned() } else { format!("{changed} jobs") };
-        match self {
-            Self::Cancel => format!("Canceled {jobs} or requested cancellation."),
-            Self::Retry => format!("{jobs} queued again."),
-            Self::Delete => format!("Deleted {jobs}."),
+    fn done(self, changes: &Changes) -> String {
+        let Changes { requested, others } = *changes;
+        let jobs = count_words(others, "job");
+        match (self, others, requested) {
+            (Self::Cancel, 0, 0) => "No jobs were canceled.".to_owned(),
+            (Self::Cancel, 0, _) => format!("Requested cancellation of {}.", count_words(requested, "job")),
+            (Self::Cancel, _, 0) => format!("Canceled {jobs}."),
+            (Self::Cancel, _, _) => {
+                format!("Canceled {jobs}; requested cancellation of {}.", grouped(requested))
+            }
+            (Self::Retry, 0, _) => "No jobs were queued again.".to_owned(),
+            (Self::Retry, _, _) => format!("{jobs} queued again."),
+            (Self::Delete, 0, _) => "No jobs were deleted.".to_owned(),
+            (Self::Delete, _, _) => format!("Deleted {jobs}."),
         }
+    }
+}
+
+/// The number of changed jobs.
+#[derive(Debug, Clone, Copy, Default)]
+struct Changes {
+    /// Running jobs with a cancel request.
+    requested: usize,
+    others: usize,
+}
+
+impl Changes {
+    fn add(&mut self, bulk: &Bulk) {
+        let requested = bulk.outcomes.iter().filter(|(_, outcome)| outcome == "requested").count();
+        self.requested += requested;
+        self.others += bulk.changed() - requested;
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.requested + self.others == 0
     }
 }
 
@@ -129,25 +158,26 @@ pub(crate) async fn all(
 ) -> Result<ActionResult, Problem> {
     // The timeout of the request would not report what was changed.
     let until = Instant::now() + app.options().request_timeout / 2;
-    let (mut changed, mut met) = (0, 0);
+    let (mut changes, mut met) = (Changes::default(), 0);
     let mut next = None;
     loop {
         let bulk = match batch(app, viewer, verb, filter, next).await {
             Ok(bulk) => bulk,
-            Err(problem) if changed == 0 => return Err(problem),
+            Err(problem) if changes.is_empty() => return Err(problem),
             Err(problem) => {
-                let words = format!("{} Then: {}", verb.done(changed), sentence(&problem.detail));
+                let words = format!("{} Then: {}", verb.done(&changes), sentence(&problem.detail));
                 return Ok(ActionResult { role: "failed", words });
             }
         };
-        changed += bulk.changed();
+        changes.add(&bulk);
         met += bulk.outcomes.len();
         next = bulk.next;
         if next.is_none() {
-            return Ok(ActionResult::succeeded(verb.done(changed)));
+            return Ok(ActionResult::succeeded(verb.done(&changes)));
         }
         if met >= MAX || Instant::now() >= until {
-            let words = format!("{} More jobs match. Repeat the action to include them.", verb.done(changed));
+            let words =
+                format!("{} More jobs match. Repeat the action to include them.", verb.done(&changes));
             return Ok(ActionResult::succeeded(words));
         }
     }
@@ -168,4 +198,18 @@ async fn batch(
     };
     acting.commit().await?;
     Ok(bulk)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ActionVerb, Changes};
+
+    #[test]
+    fn a_cancel_counts_canceled_jobs_and_requests_apart() {
+        let done = |others, requested| ActionVerb::Cancel.done(&Changes { requested, others });
+        assert_eq!(done(3, 2), "Canceled 3 jobs; requested cancellation of 2.");
+        assert_eq!(done(1, 0), "Canceled 1 job.");
+        assert_eq!(done(0, 1), "Requested cancellation of 1 job.");
+        assert_eq!(done(0, 0), "No jobs were canceled.");
+    }
 }

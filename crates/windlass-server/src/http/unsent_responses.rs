@@ -28,7 +28,7 @@ const RETRY_AFTER: u64 = 1;
 
 /// The responses to known callers.
 #[derive(Debug)]
-pub(crate) struct Unsent {
+pub(crate) struct UnsentResponses {
     budget: Bodies,
     patience: Duration,
     responses: Mutex<Responses>,
@@ -49,7 +49,7 @@ struct Content {
     asked: Instant,
 }
 
-impl Unsent {
+impl UnsentResponses {
     pub(super) fn new(most: usize, patience: Duration) -> Self {
         let responses = Mutex::new(Responses { searched: Instant::now(), all: Vec::new() });
         Self { budget: Bodies::new(most), patience, responses }
@@ -152,7 +152,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_tenant_with_too_many_unsent_bytes_is_rejected_and_others_are_served() {
-        let unsent = Unsent::new(12 * MIB, Duration::from_secs(60));
+        let unsent = UnsentResponses::new(12 * MIB, Duration::from_secs(60));
         let (loud, quiet) = (caller(1), caller(2));
         let held: Vec<_> = (0..2).map(|_| unsent.until_sent(response(4 * MIB), &loud)).collect();
         let refused = unsent.admit(&loud).unwrap_err();
@@ -166,7 +166,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_response_that_nobody_receives_is_discarded() {
-        let unsent = Unsent::new(12 * MIB, Duration::ZERO);
+        let unsent = UnsentResponses::new(12 * MIB, Duration::ZERO);
         let held = unsent.until_sent(response(10 * MIB), &caller(1));
         assert_eq!(held.body().size_hint().exact(), Some(10 * MIB as u64));
         unsent.admit(&caller(1)).unwrap();

@@ -16,13 +16,13 @@ const FRESH: Duration = Duration::from_secs(1);
 const STALE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
-pub(crate) struct Everyone {
+pub(crate) struct OverviewCache {
     last: Mutex<Option<(Instant, Arc<Overview>)>>,
     /// Held while it is counted: the others wait for the same result, so that a slow database has one count to do.
     counting: Arc<tokio::sync::Mutex<()>>,
 }
 
-impl Everyone {
+impl OverviewCache {
     /// The last result that is no older.
     fn last(&self, most: Duration) -> Option<Arc<Overview>> {
         let last = self.last.lock();
@@ -38,7 +38,7 @@ impl Everyone {
 
 impl App {
     /// The counts of all tenants, at most a few seconds old.
-    pub(crate) async fn everyone(&self) -> windlass::Result<Arc<Overview>> {
+    pub(crate) async fn overview_of_all(&self) -> windlass::Result<Arc<Overview>> {
         let counted = self.counted();
         if let Some(overview) = counted.last(FRESH) {
             return Ok(overview);
@@ -49,7 +49,7 @@ impl App {
                 // If it fails, the last result expires, and the next reader gets the error.
                 tokio::spawn(async move {
                     let _turn = turn;
-                    let _ = app.count_everyone().await;
+                    let _ = app.count_all().await;
                 });
             }
             return Ok(overview);
@@ -57,11 +57,11 @@ impl App {
         let _turn = counted.counting.lock().await;
         match counted.last(FRESH) {
             Some(overview) => Ok(overview),
-            None => self.count_everyone().await,
+            None => self.count_all().await,
         }
     }
 
-    async fn count_everyone(&self) -> windlass::Result<Arc<Overview>> {
+    async fn count_all(&self) -> windlass::Result<Arc<Overview>> {
         let since = Instant::now();
         let reading = self.queue().read(Reach::Everything).await?;
         let overview = reading.overview().await?;

@@ -1,14 +1,16 @@
 //! A submitted form. It is rejected if a page of another site sent it, if it was rendered for another tenant, or
 //! if it contains text that the database cannot store.
+//!
+//! Every form that changes something contains the tenant for which it was rendered (`acting_for` of the templates). While a
+//! page is open, the user may switch to another tenant in a second tab, or lose the membership.
 
 use axum::extract::{FromRequest, Request};
 use std::collections::HashMap;
 use uuid::Uuid;
 
-use super::page::PageProblem;
-use super::stamp;
+use super::problem::PageProblem;
 use crate::auth::Caller;
-use crate::http::{App, Problem, host, read};
+use crate::http::{App, Problem, ProblemKind, host, read};
 
 /// The maximum size of a form from a client that is not signed in, in bytes.
 const MAX_ANONYMOUS: usize = 16 * 1024;
@@ -18,9 +20,9 @@ const MAX_FIELDS: usize = 2000;
 
 /// The fields, in the order in which they were sent.
 #[derive(Debug, Default)]
-pub(crate) struct Posted(pub(crate) Vec<(String, String)>);
+pub(crate) struct FormBody(pub(crate) Vec<(String, String)>);
 
-impl FromRequest<App> for Posted {
+impl FromRequest<App> for FormBody {
     type Rejection = PageProblem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, PageProblem> {
@@ -38,7 +40,7 @@ impl FromRequest<App> for Posted {
             return Err(Problem::invalid(format!("/{name}"), "must not contain the NUL character").into());
         }
         if let Some(caller) = caller {
-            stamp::check(&posted, &caller)?;
+            posted.check_tenant(&caller)?;
         }
         Ok(posted)
     }
@@ -80,7 +82,16 @@ fn decode(part: &[u8]) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-impl Posted {
+impl FormBody {
+    /// Rejects a form that was rendered for a tenant other than the current one of the caller.
+    fn check_tenant(&self, caller: &Caller) -> Result<(), Problem> {
+        if self.get("acting_for") == Some(caller.tenant().to_string().as_str()) {
+            return Ok(());
+        }
+        let detail = "this page was opened for a tenant that is no longer selected; nothing was changed; reload the page";
+        Err(Problem::of(ProblemKind::Conflict, detail))
+    }
+
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }

@@ -13,22 +13,22 @@ type Rest = Pin<Box<dyn Future<Output = Response> + Send>>;
 
 /// Work that waits. It must not need much CPU time.
 #[derive(Clone)]
-pub(crate) struct Later(Arc<Mutex<Option<Rest>>>);
+pub(crate) struct DeferredResponse(Arc<Mutex<Option<Rest>>>);
 
-impl Later {
+impl DeferredResponse {
     pub(crate) fn new<R: IntoResponse>(rest: impl Future<Output = R> + Send + 'static) -> Self {
         let rest: Rest = Box::pin(async { rest.await.into_response() });
         Self(Arc::new(Mutex::new(Some(rest))))
     }
 }
 
-impl fmt::Debug for Later {
+impl fmt::Debug for DeferredResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Later").finish_non_exhaustive()
+        f.debug_struct("DeferredResponse").finish_non_exhaustive()
     }
 }
 
-impl IntoResponse for Later {
+impl IntoResponse for DeferredResponse {
     fn into_response(self) -> Response {
         axum::Extension(self).into_response()
     }
@@ -36,7 +36,7 @@ impl IntoResponse for Later {
 
 /// Waits for the rest of a response, if it has one.
 pub(super) async fn complete(mut response: Response) -> Response {
-    let later = response.extensions_mut().remove::<Later>();
+    let later = response.extensions_mut().remove::<DeferredResponse>();
     let rest = later.and_then(|later| later.0.lock().take());
     match rest {
         Some(rest) => rest.await,

@@ -4,7 +4,7 @@ use windlass::job::State;
 
 /// The state of a job, the outcome of an attempt, or the state of another object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct StatusMark {
     /// The class that sets the color: `is-…`.
     pub(crate) role: &'static str,
     /// The name of the symbol in the sprite: `s-…`.
@@ -12,7 +12,7 @@ pub(crate) struct Mark {
     pub(crate) word: &'static str,
 }
 
-impl Mark {
+impl StatusMark {
     pub(crate) const fn new(role: &'static str, shape: &'static str, word: &'static str) -> Self {
         Self { role, shape, word }
     }
@@ -55,12 +55,13 @@ mod tests {
 
     use windlass::job::State;
 
-    use super::Mark;
+    use super::StatusMark;
 
     #[test]
     fn no_two_states_share_a_shape() {
-        let mut shapes: BTreeSet<_> = State::ALL.iter().map(|state| Mark::of(*state, false).shape).collect();
-        shapes.insert(Mark::of(State::Scheduled, true).shape);
+        let mut shapes: BTreeSet<_> =
+            State::ALL.iter().map(|state| StatusMark::of(*state, false).shape).collect();
+        shapes.insert(StatusMark::of(State::Scheduled, true).shape);
         assert_eq!(shapes.len(), State::ALL.len() + 1);
     }
 }

@@ -5,7 +5,7 @@ use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use super::page::PageProblem;
+use super::problem::PageProblem;
 use crate::http;
 
 /// Query parameters. Unknown ones are ignored, because people type and bookmark URLs.

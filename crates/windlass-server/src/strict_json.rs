@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 
 /// A value in which every name of an object occurs once.
 #[derive(Debug)]
-pub(crate) struct Unique(pub(crate) Value);
+pub(crate) struct StrictJson(pub(crate) Value);
 
-impl<'de> Deserialize<'de> for Unique {
+impl<'de> Deserialize<'de> for StrictJson {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_any(Values).map(Self)
     }
@@ -51,7 +51,7 @@ impl<'de> Visitor<'de> for Values {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
         let mut values = Vec::new();
-        while let Some(Unique(value)) = from.next_element()? {
+        while let Some(StrictJson(value)) = from.next_element()? {
             values.push(value);
         }
         Ok(Value::Array(values))
@@ -59,7 +59,7 @@ impl<'de> Visitor<'de> for Values {
 
     fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
         let mut values = Map::new();
-        while let Some((name, Unique(value))) = from.next_entry::<String, Unique>()? {
+        while let Some((name, StrictJson(value))) = from.next_entry::<String, StrictJson>()? {
             if values.contains_key(&name) {
                 return Err(A::Error::custom(format_args!("duplicate field `{name}`")));
             }
@@ -71,11 +71,11 @@ impl<'de> Visitor<'de> for Values {
 
 #[cfg(test)]
 mod tests {
-    use super::Unique;
+    use super::StrictJson;
 
     #[test]
     fn a_name_that_occurs_twice_in_an_object_is_rejected_at_any_depth() {
-        let read = |text: &str| serde_json::from_str::<Unique>(text).map(|unique| unique.0);
+        let read = |text: &str| serde_json::from_str::<StrictJson>(text).map(|unique| unique.0);
         let valid = r#"{"a": [1, -2, 0.5, "x", true, null, {"a": {}}], "b": {"a": 1}}"#;
         assert_eq!(read(valid).unwrap(), serde_json::from_str::<serde_json::Value>(valid).unwrap());
         for text in
