@@ -61,9 +61,14 @@ impl RunResult {
         texts.into_iter().flatten().map(String::len).sum()
     }
 
-    /// Returns the same without secrets in its texts. The next jobs are unchanged: a job whose payload lost a part
-    /// would run incorrectly.
+    /// Returns the same without secrets in its texts, also those of the next jobs' payloads. The next jobs are unchanged: a
+    /// job whose payload lost a part would run incorrectly.
     pub(crate) fn redacted(mut self, redactor: &Redactor) -> Self {
+        let payloads = self.done.next.iter().filter_map(|job| job.payload_text().ok());
+        let payloads = payloads.filter_map(|text| serde_json::from_str(text).ok());
+        let secrets: Vec<String> = payloads.flat_map(|payload| redactor.secrets_in(&payload)).collect();
+        let with_next = (!secrets.is_empty()).then(|| redactor.with_values(secrets));
+        let redactor = with_next.as_ref().unwrap_or(redactor);
         self.error = self.error.map(|error| redactor.text(&error).into_owned());
         self.done.result = self.done.result.map(|result| redactor.json_text(&result).into_owned());
         self.done.artifact = self.done.artifact.map(|artifact| redactor.json_text(&artifact).into_owned());

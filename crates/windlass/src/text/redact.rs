@@ -308,6 +308,11 @@ impl Redactor {
         }
     }
 
+    /// The strings of a payload under the names that are secret to this redactor.
+    pub(crate) fn secrets_in(&self, payload: &Value) -> Vec<String> {
+        keys::secrets_in(payload, self.names.own())
+    }
+
     /// Whether the text contains a known value, or something that an expression matches.
     pub fn finds_in(&self, text: &str) -> bool {
         self.withholds || matches!(self.known(text), Cow::Owned(_))
