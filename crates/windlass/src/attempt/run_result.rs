@@ -90,3 +90,28 @@ impl From<Result<Done, Failure>> for RunResult {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::model::new_job::NewJob;
+    use crate::text::redact::PLACEHOLDER;
+
+    ///
+    #[test]
+    fn the_secrets_of_next_jobs_are_removed_from_the_result() {
+        let next = NewJob::new("pay").payload(&json!({"card": {"token": "tok-4711-abc"}, "n": 1}));
+        let result = json!({"sent": "used tok-4711-abc", "next": [{"password": "x"}]});
+        let done = Done::new().result(&result).then(next);
+        let redacted = RunResult::from(Ok(done)).redacted(&Redactor::default());
+        let result: serde_json::Value = serde_json::from_str(&redacted.done.result.unwrap()).unwrap();
+        let sent = format!("used {PLACEHOLDER}");
+        assert_eq!(result, json!({"sent": sent, "next": [{"password": PLACEHOLDER}]}));
+        assert!(
+            redacted.done.next[0].payload_text().unwrap().contains("tok-4711-abc"),
+            "it runs with its secret"
+        );
+    }
+}
