@@ -139,6 +139,8 @@ routes! {
         patch  "/api/v1/admin/members/{user_id}"                 ManageMembers  api::admin::members::change;
         delete "/api/v1/admin/members/{user_id}"                 ManageMembers  api::admin::members::remove;
         post   "/api/v1/admin/password-resets"                   ManageMembers  api::admin::members::reset_password;
+        get    "/api/v1/admin/password-resets"                   ManageMembers  api::admin::members::password_resets;
+        delete "/api/v1/admin/password-resets/{user_id}"         ManageMembers  api::admin::members::revoke_password_reset;
         get    "/api/v1/admin/invitations"                       ManageMembers  api::admin::invitations::list;
         post   "/api/v1/admin/invitations"                       ManageMembers  api::admin::invitations::create;
         delete "/api/v1/admin/invitations/{invitation_id}"       ManageMembers  api::admin::invitations::revoke;

@@ -249,8 +249,8 @@ pub mod internals {
     pub use crate::control::jobs::{CheckedJob, Placed};
     pub use crate::lane::fair;
     pub use crate::model::account::{
-        Account, Invitation, InvitedTo, LinkCreator, Membership, NewAccount, NewSession, PasswordReset,
-        ResetOf, SessionOf, SignedIn,
+        Account, Invitation, InvitedTo, LinkCreator, Membership, NewAccount, NewSession, OpenReset,
+        PasswordReset, ResetOf, SessionOf, SignedIn,
     };
     pub use crate::model::definition::{Policies, RANGES};
     pub use crate::model::instant;

@@ -268,6 +268,21 @@ pub(crate) struct Invitation {
     expires_at: String,
 }
 
+/// An open password reset link.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct PasswordReset {
+    /// The id of the account.
+    user_id: Uuid,
+    email: String,
+    /// The tenant whose administrator created the link; nil for the installation.
+    tenant_id: Uuid,
+    created_by: String,
+    #[schema(format = DateTime)]
+    created_at: String,
+    #[schema(format = DateTime)]
+    expires_at: String,
+}
+
 /// The last entry of one hash chain of the audit trail.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct AuditHead {

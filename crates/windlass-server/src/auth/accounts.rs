@@ -5,7 +5,7 @@
 
 use uuid::Uuid;
 use windlass::admin::{Acting, Action, Actor, INSTALLATION, Member, Reach};
-use windlass::internals::{Invitation, InvitedTo, NewAccount, PasswordReset, ResetOf, SessionOf};
+use windlass::internals::{Invitation, InvitedTo, NewAccount, OpenReset, PasswordReset, ResetOf, SessionOf};
 
 use super::caller::{Caller, Who};
 use super::grant::may_still_grant;
@@ -137,6 +137,7 @@ pub(crate) async fn set_role(
     let acting = managed(app, caller, user).await?;
     let member = acting.set_member_role(caller.tenant(), user, role.role().as_str()).await?;
     acting.commit().await?;
+    app.authenticator().read_again(caller.tenant());
     Ok(member)
 }
 
@@ -144,6 +145,7 @@ pub(crate) async fn remove(app: &App, caller: &Caller, user: Uuid) -> Result<Mem
     let acting = managed(app, caller, user).await?;
     let removed = acting.remove_member(caller.tenant(), user).await?;
     acting.commit().await?;
+    app.authenticator().read_again(caller.tenant());
     Ok(removed)
 }
 
@@ -227,6 +229,30 @@ pub(crate) async fn begin_reset(app: &App, caller: &Caller, email: &str) -> Resu
         check_member(&acting, caller, user).await?;
     }
     Ok(NewReset { acting, tenant, user })
+}
+
+/// The tenant whose password reset links the caller manages: none for those of all tenants and of the installation.
+pub(crate) fn resets_of(caller: &Caller) -> (Option<Uuid>, Reach) {
+    let is_super = caller.role == Role::SuperAdmin && caller.scopes.is_none();
+    if is_super { (None, Reach::Everything) } else { (Some(caller.tenant()), caller.reach()) }
+}
+
+/// Revokes the open password reset link of an account.
+pub(crate) async fn revoke_reset(app: &App, caller: &Caller, user: Uuid) -> Result<OpenReset, Problem> {
+    let (tenant, reach) = resets_of(caller);
+    let acting = app.queue().act(reach, &caller.actor()).await?;
+    let revoked = acting.revoke_password_reset(tenant, user).await?;
+    acting.commit().await?;
+    Ok(revoked)
+}
+
+/// The open password reset links that the caller manages.
+pub(crate) async fn resets(app: &App, caller: &Caller) -> Result<Vec<OpenReset>, Problem> {
+    let (tenant, reach) = resets_of(caller);
+    let reading = app.queue().read(reach).await?;
+    let resets = reading.password_resets(tenant).await?;
+    reading.end().await?;
+    Ok(resets)
 }
 
 impl NewReset {

@@ -72,7 +72,6 @@ impl Caller {
         // One second less, because the database adds it to a time that is a little later than `now`.
         let left = (own.duration_since(now).as_secs() - 1).clamp(0, requested.into());
         let left = u32::try_from(left).unwrap_or(requested);
-        // A JWT is accepted for some seconds after it has expired.
         if left == 0 { Err(Problem::unauthorized()) } else { Ok(left) }
     }
 

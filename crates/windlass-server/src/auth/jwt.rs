@@ -1,7 +1,8 @@
 //! JWTs of the configured issuer, verified with a shared secret (HS256) or with public keys (JWKS).
 //!
 //! The key determines the algorithm, never the token: a header with another algorithm is rejected, and so is one that contains or
-//! references keys. Issuer, audience, expiry and subject are required, `nbf` is checked. The tenant and the role come from the
+//! references keys. Issuer, audience, expiry and subject are required, `nbf` is checked, with a few seconds for clocks that differ. An
+//! expiry has no such leeway: whoever verifies a token elsewhere does not accept it any more either. The tenant and the role come from the
 //! configured claims (Supabase has both in `app_metadata`).
 
 use jiff::Timestamp;
@@ -57,7 +58,8 @@ pub(crate) struct JwtVerifier {
 }
 
 const MAX_TOKEN_LENGTH: usize = 8 * 1024;
-const LEEWAY_SECONDS: u64 = 30;
+/// How far the clock of the issuer may be ahead: for `nbf` only.
+const LEEWAY_SECONDS: u64 = 5;
 
 impl JwtVerifier {
     pub(crate) fn new(settings: JwtSettings) -> Self {
@@ -93,7 +95,8 @@ impl JwtVerifier {
         let times_are_numbers = claims.get("exp").is_some_and(Value::is_number)
             && claims.get("nbf").is_none_or(Value::is_number)
             && claims.get("iss").is_some_and(Value::is_string);
-        times_are_numbers.then(|| self.read(&claims)).flatten()
+        let claims = times_are_numbers.then(|| self.read(&claims)).flatten()?;
+        (claims.expires_at > Timestamp::now()).then_some(claims)
     }
 
     fn read(&self, claims: &Value) -> Option<JwtClaims> {

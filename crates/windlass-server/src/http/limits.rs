@@ -110,16 +110,24 @@ fn timed_out(is_page: bool, body: &BodyProgress) -> Response {
 /// One year, without subdomains, which may belong to others.
 const STAY_WITH_TLS: &str = "max-age=31536000";
 
-/// HTTP/1.1 requires exactly one Host (RFC 9112, 3.2). A request within this process has none.
+/// HTTP/1.1 requires exactly one Host (RFC 9112, 3.2). A host in the address, as always with HTTP/2, must be the same: a proxy
+/// may have decided by the other one. A request within this process has none.
 fn check_host(request: &Request) -> Result<(), Problem> {
-    let is_from_outside = client_of(request.extensions()).is_some();
-    if !is_from_outside
-        || request.version() != Version::HTTP_11
-        || request.headers().get_all(header::HOST).iter().count() == 1
-    {
+    if client_of(request.extensions()).is_none() {
         return Ok(());
     }
-    Err(Problem::of(ProblemKind::BadRequest, "the request must have exactly one Host"))
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    let (host, has_more) = (hosts.next(), hosts.next().is_some());
+    if has_more || host.is_none() && request.version() == Version::HTTP_11 {
+        return Err(Problem::of(ProblemKind::BadRequest, "the request must have exactly one Host"));
+    }
+    match (host, request.uri().authority()) {
+        (Some(host), Some(address)) if !host.as_bytes().eq_ignore_ascii_case(address.as_str().as_bytes()) => {
+            let detail = "the request has two different hosts: one in its address (:authority) and one in the header Host";
+            Err(Problem::of(ProblemKind::BadRequest, detail))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Marks every cookie of a response over TLS as `Secure`.

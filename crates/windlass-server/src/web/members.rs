@@ -4,7 +4,7 @@ use askama::Template;
 use axum::extract::State as FromState;
 use uuid::Uuid;
 use windlass::admin::Member;
-use windlass::internals::Invitation;
+use windlass::internals::{Invitation, OpenReset};
 
 use super::form::{Form, Shown, Wrong};
 use super::form_body::FormBody;
@@ -39,6 +39,7 @@ struct MembersPage {
     search: Searched,
     members: Vec<MemberRow>,
     invitations: Vec<InvitationRow>,
+    resets: Vec<ResetRow>,
 }
 
 struct MemberRow {
@@ -61,6 +62,14 @@ struct InvitationRow {
     expires: RelativeTime,
 }
 
+/// An open password reset link.
+struct ResetRow {
+    user: Uuid,
+    email: String,
+    sent: When,
+    expires: When,
+}
+
 /// `GET /ui/members`
 pub(crate) async fn list(
     FromState(app): FromState<App>,
@@ -72,6 +81,7 @@ pub(crate) async fn list(
     let members = reading.members(viewer.caller.tenant()).await?;
     let invitations = reading.invitations(viewer.caller.tenant()).await?;
     reading.end().await?;
+    let resets = accounts::resets(&app, &viewer.caller).await?;
     let found = search.among(&members, |member, wanted| {
         member.email.contains(wanted) || member.name.to_lowercase().contains(wanted)
     });
@@ -90,7 +100,15 @@ pub(crate) async fn list(
         sent: RelativeTime::new(invitation.created_at, now),
         expires: RelativeTime::new(invitation.expires_at, now),
     };
+    let asked = search.among(&resets, |reset, wanted| reset.email.contains(wanted));
+    let reset = |reset: &&OpenReset| ResetRow {
+        user: reset.user_id,
+        email: reset.email.clone(),
+        sent: When::new(reset.created_at, now),
+        expires: When::new(reset.expires_at, now),
+    };
     page(&MembersPage {
+        resets: asked.iter().take(Search::SHOWN).map(reset).collect(),
         members: found.iter().take(Search::SHOWN).map(row).collect(),
         invitations: invited.iter().take(Search::SHOWN).map(invitation).collect(),
         search: search.searched(members.len().max(invitations.len()), found.len()),
@@ -184,13 +202,16 @@ async fn shown_once(app: &App, viewer: &Viewer, title: &'static str, words: Stri
     page(&LinkPage { frame, title, words, link })
 }
 
-/// `POST /ui/members`: changes a role, removes a member, revokes an invitation, or creates a password reset link.
+/// `POST /ui/members`: changes a role, removes a member, revokes an invitation or a password reset link, or creates such a link.
 pub(crate) async fn change(FromState(app): FromState<App>, viewer: Viewer, posted: FormBody) -> Page {
     let id = |name: &str| posted.get(name).and_then(|id| Uuid::try_parse(id).ok());
     let done = if let Some(user) = id("remove") {
         remove(&app, &viewer, user).await
     } else if let Some(invitation) = id("revoke") {
         revoke(&app, &viewer, invitation).await
+    } else if let Some(user) = id("revoke_reset") {
+        let revoked = accounts::revoke_reset(&app, &viewer.caller, user).await;
+        revoked.map(|revoked| format!("Revoked the password reset link for {}.", revoked.email))
     } else if let Some(email) = posted.get("reset") {
         let made = async {
             let base = viewer.link_url()?;

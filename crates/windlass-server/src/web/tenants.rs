@@ -262,6 +262,7 @@ pub(crate) async fn change(
     if posted.get("do") == Some("delete") {
         acting.delete_tenant(id).await?;
         acting.commit().await?;
+        app.authenticator().read_again(id);
         return Ok(back("/ui/tenants", "succeeded", format!("Deleting tenant {}.", before.name)));
     }
     let changed = async {

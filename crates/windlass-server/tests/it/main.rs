@@ -15,6 +15,7 @@ mod cookies;
 mod creators;
 mod credentials;
 mod documents;
+mod ended;
 mod examples;
 mod forms;
 mod grants;

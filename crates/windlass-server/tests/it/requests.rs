@@ -208,6 +208,25 @@ async fn a_request_has_exactly_one_host() {
     }
 }
 
+/// A proxy may have decided by one of them.
+#[tokio::test]
+async fn a_request_with_two_different_hosts_is_rejected() {
+    let server = TestServer::start().await;
+    for (address, host, status) in
+        [("a", "a", 200), ("A.test:1", "a.test:1", 200), ("a", "b", 400), ("a:80", "a:81", 400)]
+    {
+        let request = format!("GET http://{address}/health/live HTTP/1.1\r\nhost: {host}\r\n\r\n");
+        let reply = head(&mut send(&server, &request).await).await;
+        assert!(reply.starts_with(&format!("http/1.1 {status}")), "{address} {host}: {reply}");
+    }
+    let own = server.base.trim_start_matches("http://");
+    let second = reqwest::Client::builder().http2_prior_knowledge().no_proxy().build().unwrap();
+    for (host, status) in [(own, 200), ("evil.test", 400)] {
+        let request = second.get(format!("{}/health/live", server.base)).header("host", host);
+        assert_eq!(request.send().await.unwrap().status(), status, "{host}");
+    }
+}
+
 /// The library that reads the head answers these, so they have no body.
 #[tokio::test]
 async fn the_head_of_a_request_has_at_most_64_kib_and_100_headers() {

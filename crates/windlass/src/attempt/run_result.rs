@@ -65,12 +65,14 @@ impl RunResult {
         texts.into_iter().flatten().map(String::len).sum()
     }
 
-    /// Returns the same without secrets in its texts. The next jobs are unchanged: a job whose payload lost a part
-    /// would run incorrectly.
+    /// Returns the same without secrets in its texts, also those of the next jobs' payloads. The next jobs are unchanged: a
+    /// job whose payload lost a part would run incorrectly.
     pub(crate) fn redacted(mut self, redactor: &Redactor) -> Self {
-        if redactor.is_empty() {
-            return self;
-        }
+        let payloads = self.done.next.iter().filter_map(|job| job.payload_text().ok());
+        let payloads = payloads.filter_map(|text| serde_json::from_str(text).ok());
+        let secrets: Vec<String> = payloads.flat_map(|payload| redactor.secrets_in(&payload)).collect();
+        let with_next = (!secrets.is_empty()).then(|| redactor.with_values(secrets));
+        let redactor = with_next.as_ref().unwrap_or(redactor);
         self.error = self.error.map(|error| redactor.text(&error).into_owned());
         self.done.result = self.done.result.map(|result| redactor.json_text(&result).into_owned());
         self.done.artifact = self.done.artifact.map(|artifact| redactor.json_text(&artifact).into_owned());
@@ -90,5 +92,30 @@ impl From<Result<Done, Failure>> for RunResult {
                 Self { outcome, error: None, done, facts: None, progress: None }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::model::new_job::NewJob;
+    use crate::text::redact::PLACEHOLDER;
+
+    ///
+    #[test]
+    fn the_secrets_of_next_jobs_are_removed_from_the_result() {
+        let next = NewJob::new("pay").payload(&json!({"card": {"token": "tok-4711-abc"}, "n": 1}));
+        let result = json!({"sent": "used tok-4711-abc", "next": [{"password": "x"}]});
+        let done = Done::new().result(&result).then(next);
+        let redacted = RunResult::from(Ok(done)).redacted(&Redactor::default());
+        let result: serde_json::Value = serde_json::from_str(&redacted.done.result.unwrap()).unwrap();
+        let sent = format!("used {PLACEHOLDER}");
+        assert_eq!(result, json!({"sent": sent, "next": [{"password": PLACEHOLDER}]}));
+        assert!(
+            redacted.done.next[0].payload_text().unwrap().contains("tok-4711-abc"),
+            "it runs with its secret"
+        );
     }
 }

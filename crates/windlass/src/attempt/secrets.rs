@@ -1,7 +1,8 @@
 //! Removes a job's secrets from the output of its run. The time to build and to apply a redactor depends on texts that
 //! tenants choose, so long ones are processed on a blocking thread.
 
-use std::sync::{Arc, OnceLock};
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::run_result::RunResult;
 use crate::blocking::{self, by_size};
@@ -14,16 +15,24 @@ pub(crate) struct JobRedactor {
     base: Redactor,
     rules: Arc<Rules>,
     made: OnceLock<Redactor>,
+    /// The lines of the log are inside a private key.
+    is_in_key: Mutex<bool>,
 }
 
 impl JobRedactor {
     pub(crate) fn new(base: Redactor, rules: Arc<Rules>) -> Self {
-        Self { base, rules, made: OnceLock::new() }
+        Self { base, rules, made: OnceLock::new(), is_in_key: Mutex::default() }
     }
 
     /// Builds it now. For long payloads, because the first text may be produced in code that cannot wait.
     pub(crate) async fn prepare(&self, job: &Arc<Claimed>) {
         let _ = self.made.set(redactor(&self.rules, &self.base, job).await);
+    }
+
+    /// Redacts the next line of the log.
+    pub(crate) fn line<'a>(&self, job: &Claimed, line: &'a str) -> Cow<'a, str> {
+        let mut is_in_key = self.is_in_key.lock().unwrap_or_else(PoisonError::into_inner);
+        self.get(job).part(line, &mut is_in_key)
     }
 
     pub(crate) fn get(&self, job: &Claimed) -> &Redactor {

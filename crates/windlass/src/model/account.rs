@@ -181,6 +181,24 @@ pub struct PasswordReset {
     pub expires_at: Timestamp,
 }
 
+/// An open password reset link as administrators see it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct OpenReset {
+    /// The id of the account.
+    pub user_id: Uuid,
+    /// Its email address.
+    pub email: String,
+    /// The tenant whose administrator created the link; nil for the installation.
+    pub tenant_id: Uuid,
+    /// Who created it.
+    pub created_by: String,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When it expires.
+    pub expires_at: Timestamp,
+}
+
 /// The account of a password reset link.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct ResetOf {

@@ -9,7 +9,9 @@ use super::database::{Database, Session, Statement};
 use super::token::{from_json, optional};
 use crate::error::Result;
 use crate::model::account::Member;
-use crate::model::account::{Invitation, InvitedTo, LinkCreator, NewAccount, PasswordReset, ResetOf};
+use crate::model::account::{
+    Invitation, InvitedTo, LinkCreator, NewAccount, OpenReset, PasswordReset, ResetOf,
+};
 
 pub(crate) const STATEMENTS: &[&Statement] = &[
     &INVITE,
@@ -23,6 +25,8 @@ pub(crate) const STATEMENTS: &[&Statement] = &[
     &ROLE,
     &PASSWORD,
     &RESET_CREATE,
+    &RESETS,
+    &RESET_REVOKE,
     &RESET_FIND,
     &RESET,
 ];
@@ -60,6 +64,8 @@ statement!(
     INT4,
     TEXT
 );
+statement!(RESETS, "select r from windlass.password_resets_of($1) r", UUID);
+statement!(RESET_REVOKE, "select windlass.revoke_password_reset($1, $2)", UUID, UUID);
 statement!(RESET_FIND, "select windlass.find_password_reset($1)", BYTEA);
 statement!(RESET, "select windlass.reset_password($1, $2)", BYTEA, TEXT);
 
@@ -84,6 +90,19 @@ pub(crate) async fn revoke_invitation(
     id: Uuid,
 ) -> Result<Option<Invitation>> {
     optional(&session.query(&REVOKE, &[&tenant, &id]).await?)
+}
+
+/// The open password reset links of a tenant, or all.
+pub(crate) async fn resets(session: &Session, tenant: Option<Uuid>) -> Result<Vec<OpenReset>> {
+    session.query(&RESETS, &[&tenant]).await?.iter().map(|row| from_json(row.get(0))).collect()
+}
+
+pub(crate) async fn revoke_reset(
+    session: &Session,
+    tenant: Option<Uuid>,
+    user: Uuid,
+) -> Result<Option<OpenReset>> {
+    optional(&session.query(&RESET_REVOKE, &[&tenant, &user]).await?)
 }
 
 pub(crate) async fn find_invitation(db: &Database, hash: &[u8]) -> Result<Option<InvitedTo>> {

@@ -2,6 +2,8 @@
 //!
 //! All of them use one redactor. It has the secret values, in the forms in which programs print them, and the
 //! expressions of the operator; for each job, the rules of the definition and the secrets of the payload are added.
+//! Secrets that nobody has named in advance are recognized by what surrounds them (`surroundings`): a name such as
+//! `password`, a header, a URL, a block of PEM.
 //! Transitions and spans contain only ids, keys and codes, so there is nothing to remove from them. A redactor works on
 //! streams, and its output does not depend on how a stream is divided: bytes that could be the start of a secret are
 //! held back until this is decided. So it must run before anything that truncates, such as a tail.
@@ -13,8 +15,12 @@
 mod amount;
 mod automaton;
 mod expressions;
+mod extent;
 mod keys;
+mod lines;
+mod names;
 mod rules;
+mod surroundings;
 mod values;
 mod variants;
 
@@ -33,6 +39,8 @@ pub(crate) use rules::Rules;
 use crate::error::{Error, Result};
 use crate::text;
 use expressions::{Expressions, LineStream};
+use lines::TextStream;
+use names::Names;
 use values::{ValueStream, Values};
 
 /// The text that replaces a secret.
@@ -99,12 +107,25 @@ pub fn secrets_in(value: &Value) -> Vec<String> {
 /// assert_eq!(clean, format!("{PLACEHOLDER}\n"));
 /// # Ok::<(), windlass::Error>(())
 /// ```
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Redactor {
     values: Values,
     expressions: Arc<Expressions>,
+    names: Arc<Names>,
     /// There were too many secrets to search for, so nothing is shown.
     withholds: bool,
+}
+
+/// Knows no values, but removes what is recognized as a secret by its surroundings.
+impl Default for Redactor {
+    fn default() -> Self {
+        Self {
+            values: Values::default(),
+            expressions: Arc::default(),
+            names: Names::common(),
+            withholds: false,
+        }
+    }
 }
 
 /// The maximum size of one secret value of the operator, and of all of them together, in bytes.
@@ -132,7 +153,7 @@ impl Redactor {
             return Err(Error::refused("secret", problem));
         }
         let expressions = Expressions::new(expressions).map_err(|error| Error::refused("redact", error))?;
-        Ok(Self { values: Values::new(values), expressions: Arc::new(expressions), withholds: false })
+        Ok(Self { values: Values::new(values), expressions: Arc::new(expressions), ..Self::default() })
     }
 
     /// The same with more values, such as those of one job's payload. Values that are too short are ignored. If there
@@ -161,16 +182,22 @@ impl Redactor {
             Arc::new(self.expressions.and(&other.expressions))
         };
         let withholds = self.withholds || other.withholds;
-        Self { values: self.values.and(&other.values), expressions, withholds }
+        let names = self.names.and(&other.names);
+        Self { values: self.values.and(&other.values), expressions, names, withholds }
+    }
+
+    /// The same with the names of a definition: letters and digits, in lower case.
+    fn with_names(self, names: Vec<String>) -> Self {
+        if names.is_empty() { self } else { Self { names: Arc::new(Names::new(names)), ..self } }
     }
 
     /// The same without its expressions, which apply to one definition.
     #[must_use]
     pub fn values_only(&self) -> Self {
-        Self { expressions: Arc::default(), ..self.clone() }
+        Self { expressions: Arc::default(), names: Names::common(), ..self.clone() }
     }
 
-    /// Returns whether nothing is redacted.
+    /// Returns whether there are no values and no expressions. Secrets are still recognized by their surroundings.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty() && self.expressions.is_empty() && !self.withholds
     }
@@ -180,19 +207,44 @@ impl Redactor {
         Stream {
             withheld: self.withholds.then_some(false),
             values: ValueStream::new(&self.values),
+            texts: TextStream::new(&self.names, false),
             lines: LineStream::new(self.expressions.clone()),
             unfinished: Vec::new(),
-            between: [Vec::new(), Vec::new()],
+            between: Default::default(),
         }
     }
 
     /// Redacts a complete text. Control characters do not change.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if self.is_empty() {
-            return Cow::Borrowed(text);
-        }
+        self.part(text, &mut false)
+    }
+
+    /// Redacts the next complete lines of a text. `is_in_key`: whether a private key has begun and not ended.
+    pub(crate) fn part<'a>(&self, text: &'a str, is_in_key: &mut bool) -> Cow<'a, str> {
+        let has_surroundings = *is_in_key || self.names.may_be_in(text.as_bytes());
         if self.withholds {
             return Cow::Borrowed(if text.is_empty() { text } else { WITHHELD });
+        }
+        if !has_surroundings {
+            return self.known(text);
+        }
+        let (mut first, mut second, mut third) = (Vec::new(), Vec::new(), Vec::new());
+        let mut values = ValueStream::new(&self.values);
+        values.push(text.as_bytes(), &mut first);
+        values.finish(&mut first);
+        let mut texts = TextStream::new(&self.names, *is_in_key);
+        texts.push(&first, &mut second);
+        *is_in_key = texts.finish(&mut second);
+        let mut lines = LineStream::new(self.expressions.clone());
+        lines.push(&second, &mut third);
+        lines.finish(&mut third);
+        Self::changed(text, &third)
+    }
+
+    /// The same for the known values and the expressions only.
+    fn known<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.is_empty() {
+            return Cow::Borrowed(text);
         }
         let (mut first, mut second) = (Vec::new(), Vec::new());
         let mut values = ValueStream::new(&self.values);
@@ -201,26 +253,37 @@ impl Redactor {
         let mut lines = LineStream::new(self.expressions.clone());
         lines.push(&first, &mut second);
         lines.finish(&mut second);
-        if second == text.as_bytes() {
-            return Cow::Borrowed(text);
-        }
-        Cow::Owned(String::from_utf8_lossy(&second).into_owned())
+        Self::changed(text, &second)
     }
 
-    /// Redacts a JSON value, in names, strings and numbers. A number that contains a secret is replaced as a whole.
-    pub fn json(&self, value: &Value) -> Value {
-        if self.is_empty() {
-            return value.clone();
+    fn changed<'a>(text: &'a str, redacted: &[u8]) -> Cow<'a, str> {
+        if redacted == text.as_bytes() {
+            return Cow::Borrowed(text);
         }
+        Cow::Owned(String::from_utf8_lossy(redacted).into_owned())
+    }
+
+    /// Redacts a JSON value, in names, strings and numbers, and the strings under secret names. A number that contains a
+    /// secret is replaced as a whole.
+    pub fn json(&self, value: &Value) -> Value {
+        self.within(&keys::result(value, self.names.own()), &|text| self.text(text))
+    }
+
+    /// The same for the known values and the expressions only.
+    fn known_json(&self, value: &Value) -> Value {
+        if self.is_empty() { value.clone() } else { self.within(value, &|text| self.known(text)) }
+    }
+
+    fn within<'a>(&self, value: &'a Value, clean: &dyn Fn(&'a str) -> Cow<'a, str>) -> Value {
         if self.withholds {
             return Value::from(WITHHELD);
         }
         match value {
-            Value::String(text) => Value::String(self.text(text).into_owned()),
-            Value::Array(items) => items.iter().map(|item| self.json(item)).collect(),
+            Value::String(text) => Value::String(clean(text).into_owned()),
+            Value::Array(items) => items.iter().map(|item| self.within(item, clean)).collect(),
             Value::Object(members) => {
                 let members =
-                    members.iter().map(|(name, value)| (self.text(name).into_owned(), self.json(value)));
+                    members.iter().map(|(name, value)| (clean(name).into_owned(), self.within(value, clean)));
                 Value::Object(members.collect::<Map<String, Value>>())
             }
             Value::Number(number) if self.finds_in(&number.to_string()) => Value::from(PLACEHOLDER),
@@ -233,7 +296,7 @@ impl Redactor {
         if self.withholds {
             return Cow::Owned(Value::from(WITHHELD).to_string());
         }
-        if self.is_empty() || matches!(self.text(text), Cow::Borrowed(_)) && !text.contains('\\') {
+        if !text.contains('\\') && matches!(self.text(text), Cow::Borrowed(_)) {
             return Cow::Borrowed(text);
         }
         match serde_json::from_str::<Value>(text) {
@@ -245,9 +308,14 @@ impl Redactor {
         }
     }
 
-    /// Whether anything in the text would be redacted.
+    /// The strings of a payload under the names that are secret to this redactor.
+    pub(crate) fn secrets_in(&self, payload: &Value) -> Vec<String> {
+        keys::secrets_in(payload, self.names.own())
+    }
+
+    /// Whether the text contains a known value, or something that an expression matches.
     pub fn finds_in(&self, text: &str) -> bool {
-        self.withholds || matches!(self.text(text), Cow::Owned(_))
+        self.withholds || matches!(self.known(text), Cow::Owned(_))
     }
 }
 
@@ -263,10 +331,11 @@ pub struct Stream {
     /// If the text is withheld: whether the notice was already written.
     withheld: Option<bool>,
     values: ValueStream,
+    texts: TextStream,
     lines: LineStream,
     /// The start of an incomplete character.
     unfinished: Vec<u8>,
-    between: [Vec<u8>; 2],
+    between: [Vec<u8>; 3],
 }
 
 impl Stream {
@@ -280,24 +349,28 @@ impl Stream {
             }
             return;
         }
-        let [first, second] = &mut self.between;
+        let [first, second, third] = &mut self.between;
         self.values.push(bytes, first);
-        self.lines.push(first, second);
+        self.texts.push(first, second);
+        self.lines.push(second, third);
         first.clear();
+        second.clear();
         self.clean(to, false);
     }
 
     /// Ends the stream, and writes what was held back, redacted if it is a secret.
     pub fn finish(mut self, to: &mut String) {
-        let [first, second] = &mut self.between;
+        let [first, second, third] = &mut self.between;
         self.values.finish(first);
-        self.lines.push(first, second);
-        self.lines.finish(second);
+        self.texts.push(first, second);
+        self.texts.finish(second);
+        self.lines.push(second, third);
+        self.lines.finish(third);
         self.clean(to, true);
     }
 
     fn clean(&mut self, to: &mut String, is_last: bool) {
-        let bytes = &mut self.between[1];
+        let bytes = &mut self.between[2];
         if !self.unfinished.is_empty() {
             bytes.splice(0..0, self.unfinished.drain(..));
         }

@@ -234,7 +234,7 @@ impl Context {
     /// Adds a line to the log of this run, see [`crate::Queue::follow_log`]. If it is large, only its end is kept.
     pub fn log(&self, line: &str) {
         let mut text = String::with_capacity(line.len() + 1);
-        text::clean_into(self.redactor().text(line).as_bytes(), &mut text);
+        text::clean_into(self.redactor.line(&self.claimed, line).as_bytes(), &mut text);
         text.push('\n');
         self.logs.append(&self.claimed.fence, LogStream::Log, &text);
     }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
 use windlass::admin::Member;
+use windlass::internals::OpenReset;
 
 use crate::api::schema;
 use crate::auth::{Caller, MemberRole, accounts};
@@ -113,4 +114,40 @@ pub(crate) async fn reset_password(
     reset.acting.commit().await?;
     let response = shown(Some(format!("{base}/ui/password-resets/{}", secret.expose())));
     Ok((StatusCode::CREATED, Json(response)).into_response())
+}
+
+/// The open password reset links.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct PasswordResets {
+    #[schema(value_type = Vec<schema::PasswordReset>)]
+    password_resets: Vec<OpenReset>,
+    /// The cursor of the next page; null on the last page.
+    next_cursor: Option<String>,
+}
+
+/// List open password reset links
+///
+/// A tenant admin sees the links that the tenant's administrators have created; a super-admin sees all.
+#[utoipa::path(get, path = "/api/v1/admin/password-resets", tag = "members", params(PageQuery), responses((status = 200, body = PasswordResets)))]
+pub(crate) async fn password_resets(
+    State(app): State<App>,
+    caller: Caller,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<PasswordResets>, Problem> {
+    let resets = accounts::resets(&app, &caller).await?;
+    let (password_resets, next_cursor) = page.of(resets, |reset| reset.user_id.to_string())?;
+    Ok(Json(PasswordResets { password_resets, next_cursor }))
+}
+
+/// Revoke a password reset link
+///
+/// An account has at most one link. It also ends when it expires, is used or replaced, when the password changes, and when the
+/// person or the creator of the link is removed from the tenant.
+#[utoipa::path(delete, path = "/api/v1/admin/password-resets/{user_id}", tag = "members", params(("user_id" = Uuid, Path)), responses((status = 200, body = schema::PasswordReset)))]
+pub(crate) async fn revoke_password_reset(
+    State(app): State<App>,
+    caller: Caller,
+    Id(user): Id,
+) -> Result<Json<OpenReset>, Problem> {
+    Ok(Json(accounts::revoke_reset(&app, &caller, user).await?))
 }

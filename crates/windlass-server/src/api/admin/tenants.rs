@@ -223,6 +223,7 @@ pub(crate) async fn delete(State(app): State<App>, caller: Caller, Id(id): Id) -
     let acting = app.queue().act(caller.global_reach(), &caller.actor()).await?;
     let after = acting.delete_tenant(id).await?;
     acting.commit().await?;
+    app.authenticator().read_again(id);
     Ok((StatusCode::ACCEPTED, Json(after)).into_response())
 }
 

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use windlass::admin::BulkCursor;
 use windlass::job::Filter;
 
-use super::filter::FilterBody;
+use super::filter::{FilterBody, given};
 use crate::auth::Caller;
 use crate::http::{App, Body, Problem, object};
 
@@ -18,7 +18,8 @@ use crate::http::{App, Body, Problem, object};
 #[serde(deny_unknown_fields)]
 pub(crate) struct BulkBody {
     /// The ids of the jobs. Specify either `ids` or `filter`.
-    #[schema(max_items = 1000)]
+    #[serde(default, deserialize_with = "given")]
+    #[schema(nullable = false, max_items = 1000)]
     ids: Option<Vec<Uuid>>,
     /// The conditions. An empty filter matches every job.
     #[serde(default, deserialize_with = "object")]

@@ -1,6 +1,7 @@
 //! The filter of jobs: the same conditions in the query of a list and in the body of an action on many jobs.
 
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 use windlass::job::{Filter, Source, State};
@@ -36,19 +37,40 @@ pub(crate) enum JobSource {
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FilterBody {
+    #[serde(default, deserialize_with = "given")]
+    #[schema(nullable = false)]
     status: Option<Status>,
+    #[serde(default, deserialize_with = "given")]
+    #[schema(nullable = false)]
     source: Option<JobSource>,
+    #[serde(default, deserialize_with = "given")]
+    #[schema(nullable = false)]
     definition_key: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    #[schema(nullable = false)]
     queue: Option<String>,
     /// `type:id`
-    #[schema(pattern = "^[^:]+:.+$")]
+    #[serde(default, deserialize_with = "given")]
+    #[schema(nullable = false, pattern = "^[^:]+:.+$")]
     subject: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    #[schema(nullable = false)]
     tag: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    #[schema(nullable = false)]
     correlation_id: Option<String>,
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[serde(default, deserialize_with = "given")]
+    #[schema(nullable = false, value_type = Option<String>, format = DateTime)]
     created_after: Option<Time>,
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[serde(default, deserialize_with = "given")]
+    #[schema(nullable = false, value_type = Option<String>, format = DateTime)]
     created_before: Option<Time>,
+}
+
+/// A condition. Null is rejected: it would mean no condition, so that an action would affect every job.
+pub(super) fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    let value = Option::deserialize(from)?;
+    value.map(Some).ok_or_else(|| D::Error::custom("must not be null; omit it to set no condition"))
 }
 
 /// The conditions of a list, and the page.

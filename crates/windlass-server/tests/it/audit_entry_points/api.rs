@@ -117,6 +117,12 @@ pub(super) async fn perform(world: &World, action: Action) -> Option<String> {
             post("/api/v1/admin/password-resets", json!({"email": email})).await;
             user.to_string()
         }
+        Action::PasswordResetRevoke => {
+            let (user, email) = world.person("viewer").await;
+            world.reset_link(&email).await;
+            delete(&format!("/api/v1/admin/password-resets/{user}")).await;
+            user.to_string()
+        }
         Action::QueuePause | Action::QueueResume => {
             let name = world.queue(action).await;
             let verb = if action == Action::QueuePause { "pause" } else { "resume" };

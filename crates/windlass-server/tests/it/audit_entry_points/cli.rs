@@ -137,6 +137,7 @@ pub(super) async fn perform(world: &World, to: &[String], action: Action) -> Opt
         | Action::PasswordChange
         | Action::PasswordReset
         | Action::PasswordResetLink
+        | Action::PasswordResetRevoke
         | Action::SessionBegin
         | Action::SessionEnd
         | Action::SessionTenant

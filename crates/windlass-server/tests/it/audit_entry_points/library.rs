@@ -260,7 +260,7 @@ async fn of_people(world: &World, action: Action) -> Option<String> {
             acting.commit().await.unwrap();
             user.to_string()
         }
-        Action::PasswordResetLink | Action::PasswordReset => {
+        Action::PasswordResetLink | Action::PasswordReset | Action::PasswordResetRevoke => {
             let (user, _) = world.person("viewer").await;
             let acting = begin(world, Reach::Everything).await;
             assert!(acting.create_password_reset(INSTALLATION, user, &hash, 600).await.unwrap().is_some());
@@ -268,6 +268,10 @@ async fn of_people(world: &World, action: Action) -> Option<String> {
             if action == Action::PasswordReset {
                 let acting = begin(world, Reach::Everything).await;
                 assert_eq!(acting.reset_password(&hash, "h").await.unwrap(), Some(user));
+                acting.commit().await.unwrap();
+            } else if action == Action::PasswordResetRevoke {
+                let acting = begin(world, Reach::Everything).await;
+                assert_eq!(acting.revoke_password_reset(None, user).await.unwrap().user_id, user);
                 acting.commit().await.unwrap();
             }
             user.to_string()

@@ -99,12 +99,15 @@ pub(super) async fn perform(world: &World, action: Action) -> Option<String> {
             world.form("/ui/members", &[("reset", &email)]).await;
             user.to_string()
         }
+        Action::PasswordResetRevoke => {
+            let (user, email) = world.person("viewer").await;
+            world.reset_link(&email).await;
+            world.form("/ui/members", &[("revoke_reset", &user.to_string())]).await;
+            user.to_string()
+        }
         Action::PasswordReset => {
             let (user, email) = world.person("viewer").await;
-            let body = serde_json::json!({"email": email});
-            let made = world.server.admin.post("/api/v1/admin/password-resets", &body).await.expect(201);
-            let link = made["link"].as_str().unwrap();
-            let link = &link[link.find("/ui/").unwrap()..];
+            let link = &world.reset_link(&email).await;
             let new = "another long password";
             let anyone = world.server.anonymous().with("sec-fetch-site", "same-origin");
             world.form_as(&anyone, link, &[("new_password", new)]).await;

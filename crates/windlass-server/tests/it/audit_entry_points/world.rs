@@ -292,6 +292,14 @@ impl World {
         (id_of(&made), link[link.find("/ui/").unwrap()..].to_owned())
     }
 
+    /// A password reset link.
+    pub(super) async fn reset_link(&self, email: &str) -> String {
+        let body = json!({"email": email});
+        let made = self.server.admin.post("/api/v1/admin/password-resets", &body).await.expect(201);
+        let link = made["link"].as_str().unwrap();
+        link[link.find("/ui/").unwrap()..].to_owned()
+    }
+
     /// A worker that the action changes.
     pub(super) async fn worker(&self, action: Action) -> String {
         let worker = self.server.client(DEFAULT_TENANT, Role::Worker).await;

@@ -8,7 +8,9 @@ use uuid::Uuid;
 
 use crate::control::transaction::{Acting, Reading};
 use crate::error::{Error, Result};
-use crate::model::account::{Invitation, InvitedTo, LinkCreator, Member, NewAccount, PasswordReset, ResetOf};
+use crate::model::account::{
+    Invitation, InvitedTo, LinkCreator, Member, NewAccount, OpenReset, PasswordReset, ResetOf,
+};
 use crate::queue::Queue;
 use crate::store;
 
@@ -120,6 +122,14 @@ impl Acting {
         Ok(made)
     }
 
+    /// Revokes the link of an account: one of this tenant, or any.
+    pub async fn revoke_password_reset(&self, tenant: Option<Uuid>, user: Uuid) -> Result<OpenReset> {
+        let revoked = store::account::revoke_reset(&self.session, tenant, user).await?;
+        let revoked = revoked.ok_or(Error::Unknown { what: "password reset link" })?;
+        self.was_recorded();
+        Ok(revoked)
+    }
+
     /// Uses such a link. Returns none if it is no longer valid, or its creator is no longer allowed to reset this
     /// account.
     pub async fn reset_password(&self, hash: &[u8], new_hash: &str) -> Result<Option<Uuid>> {
@@ -134,6 +144,11 @@ impl Reading {
     /// The open invitations of a tenant.
     pub async fn invitations(&self, tenant: Uuid) -> Result<Vec<Invitation>> {
         store::account::invitations(&self.session, tenant).await
+    }
+
+    /// The open password reset links of a tenant, or all.
+    pub async fn password_resets(&self, tenant: Option<Uuid>) -> Result<Vec<OpenReset>> {
+        store::account::resets(&self.session, tenant).await
     }
 }
 

@@ -57,6 +57,7 @@ actions! {
     PasswordChange => "password.change",
     PasswordReset => "password.reset",
     PasswordResetLink => "password.reset_link",
+    PasswordResetRevoke => "password.reset_revoke",
     QueuePause => "queue.pause",
     QueueResume => "queue.resume",
     Request => "request",

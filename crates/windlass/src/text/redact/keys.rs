@@ -4,20 +4,29 @@ use serde_json::{Map, Value};
 
 use super::{MIN_SECRET_LENGTH, PLACEHOLDER};
 
-/// Parts of names whose values are redacted, in lower case and without separators.
-const MARKS: &[&str] = &[
+/// Parts of names whose values are redacted, in lower case and without separators. Payloads, results and texts use the
+/// same list.
+pub(super) const MARKS: &[&str] = &[
     "password",
     "passwd",
     "passphrase",
+    "passcode",
     "secret",
     "token",
     "apikey",
     "accesskey",
+    "authkey",
+    "encryptionkey",
     "privatekey",
+    "signingkey",
     "credential",
     "authorization",
     "cookie",
 ];
+
+/// Words that are too short to be searched for within a word: `pass` is in `passenger`, `compass` and `bypass`. `DBPass`,
+/// `db_pass` and `pass2` contain it as a word.
+pub(super) const WORDS: &[&str] = &["pass", "pwd", "pw", "cred", "creds", "jwt"];
 
 /// The last words of names whose numbers are counts, such as `max_tokens`, `tokenCount` or `session_token_ttl`.
 const COUNTS: &[&str] = &[
@@ -37,6 +46,8 @@ const COUNTS: &[&str] = &[
     "age",
     "version",
     "attempts",
+    "rate",
+    "used",
 ];
 
 /// What is hidden of a value, because of its name or of a name above it.
@@ -56,7 +67,7 @@ impl Hiding {
         let plain = plain(name);
         if more.iter().any(|mark| plain.contains(mark)) {
             Self::Everything
-        } else if !MARKS.iter().any(|mark| plain.contains(mark)) {
+        } else if !is_secret_by(name, &[]) {
             Self::Nothing
         } else if is_count(name) {
             Self::Strings
@@ -73,19 +84,25 @@ impl Hiding {
 
 /// Whether a number with this name is a count, by the last word of the name.
 pub(super) fn is_count(name: &str) -> bool {
-    let end = name.trim_end_matches(|c: char| !c.is_alphanumeric());
-    let mut start = 0;
-    let mut before = None;
-    for (position, letter) in end.char_indices() {
-        let begins = before.is_some_and(|before: char| {
-            !before.is_alphanumeric() || letter.is_uppercase() && !before.is_uppercase()
+    words(name).last().is_some_and(|word| COUNTS.contains(&word.to_lowercase().as_str()))
+}
+
+/// The words of a name: divided at separators and digits, and where the case shows a start, as in `userPass` and
+/// `DBPass`.
+fn words(name: &str) -> impl Iterator<Item = &str> {
+    name.split(|c: char| !c.is_alphabetic()).filter(|part| !part.is_empty()).flat_map(|part| {
+        let letters: Vec<(usize, char)> = part.char_indices().collect();
+        let starts = letters.windows(2).enumerate().filter_map(|(place, pair)| {
+            let [(_, before), (at, letter)] = *pair else { return None };
+            let after = letters.get(place + 2).map(|(_, letter)| *letter);
+            let begins = !before.is_uppercase() || after.is_some_and(char::is_lowercase);
+            (letter.is_uppercase() && begins).then_some(at)
         });
-        if begins {
-            start = position;
-        }
-        before = Some(letter);
-    }
-    COUNTS.contains(&end[start..].to_lowercase().as_str())
+        let mut cuts = vec![0];
+        cuts.extend(starts);
+        cuts.push(part.len());
+        cuts.windows(2).map(|cut| &part[cut[0]..cut[1]]).collect::<Vec<_>>()
+    })
 }
 
 /// A name in the form that is compared: `API-Key`, `apiKey` and `api_key` are the same.
@@ -95,29 +112,38 @@ pub(super) fn plain(name: &str) -> String {
 
 /// Whether a field with this name is a secret; `more` are the marks of a definition.
 pub(super) fn is_secret_by(name: &str, more: &[String]) -> bool {
-    let name = plain(name);
-    MARKS.iter().any(|mark| name.contains(mark)) || more.iter().any(|mark| name.contains(mark))
+    let plain = plain(name);
+    MARKS.iter().any(|mark| plain.contains(mark))
+        || more.iter().any(|mark| plain.contains(mark))
+        || words(name).any(|word| WORDS.contains(&word.to_lowercase().as_str()))
 }
 
 /// A payload as it is shown: the strings and numbers under secret names are replaced, and everything under the names of
 /// the definition. Counts are not: `max_tokens` is not a secret.
 pub(super) fn payload(value: &Value, more: &[String]) -> Value {
-    shown(value, more, Hiding::Nothing)
+    shown(value, more, Hiding::Nothing, Hiding::StringsAndNumbers)
 }
 
-fn shown(value: &Value, more: &[String], hiding: Hiding) -> Value {
+/// A result as it is stored. What is not stored is lost, and results often contain counts such as `tokens_spent`: numbers
+/// are replaced under the names of the definition only.
+pub(super) fn result(value: &Value, more: &[String]) -> Value {
+    shown(value, more, Hiding::Nothing, Hiding::Everything)
+}
+
+fn shown(value: &Value, more: &[String], hiding: Hiding, numbers: Hiding) -> Value {
     let is_hidden = match value {
         Value::String(_) => hiding >= Hiding::Strings,
-        Value::Number(_) => hiding >= Hiding::StringsAndNumbers,
+        Value::Number(_) => hiding >= numbers,
         Value::Bool(_) => hiding >= Hiding::Everything,
         Value::Null | Value::Array(_) | Value::Object(_) => false,
     };
     match value {
         _ if is_hidden => Value::from(PLACEHOLDER),
-        Value::Array(items) => items.iter().map(|item| shown(item, more, hiding.inside())).collect(),
+        Value::Array(items) => items.iter().map(|item| shown(item, more, hiding.inside(), numbers)).collect(),
         Value::Object(members) => {
             let shown = |(name, value): (&String, &Value)| {
-                (name.clone(), shown(value, more, hiding.inside().max(Hiding::of(name, more))))
+                let hiding = hiding.inside().max(Hiding::of(name, more));
+                (name.clone(), shown(value, more, hiding, numbers))
             };
             Value::Object(members.iter().map(shown).collect::<Map<String, Value>>())
         }

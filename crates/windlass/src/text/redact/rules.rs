@@ -132,7 +132,8 @@ impl Rules {
                 return Err(Error::refused(format!("redaction/expressions/{position}"), problem));
             }
         }
-        Ok(Self { marks, expressions: Redactor::new([""; 0], &redaction.expressions)? })
+        let expressions = Redactor::new([""; 0], &redaction.expressions)?.with_names(marks.clone());
+        Ok(Self { marks, expressions })
     }
 
     /// The redactor of one job of the definition: the base, the expressions of the definition, and the secrets of the
@@ -151,6 +152,6 @@ impl Rules {
         {
             return Value::from(super::PLACEHOLDER);
         }
-        self.expressions.json(&keys::payload(payload, &self.marks))
+        self.expressions.known_json(&keys::payload(payload, &self.marks))
     }
 }

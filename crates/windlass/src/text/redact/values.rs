@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::PLACEHOLDER;
 use super::automaton::Automaton;
 use super::variants::variants;
+use super::{MIN_SECRET_LENGTH, PLACEHOLDER};
 
 /// Secret values, and an automaton that finds them in all their forms. Values that are added later form a separate set,
 /// so that the automaton of a worker is built once and not again for every job.
@@ -26,6 +26,7 @@ impl Values {
             return Self::default();
         }
         let mut forms: Vec<Vec<u8>> = raw.iter().flat_map(|secret| variants(secret)).collect();
+        forms.extend(raw.iter().flat_map(|secret| lines(secret)).flat_map(variants));
         forms.sort();
         forms.dedup();
         let set = Set { count: raw.len(), finder: Automaton::new(&forms) };
@@ -56,6 +57,13 @@ impl Values {
     pub(super) fn nodes(&self) -> usize {
         self.sets.iter().map(|set| set.finder.nodes()).sum()
     }
+}
+
+/// The lines of a secret that has several: a program may print them one at a time, indented, or only some.
+fn lines(secret: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let has_several = secret.iter().any(|byte| b"\n\r".contains(byte));
+    let lines = secret.split(|byte| b"\n\r".contains(byte)).map(<[u8]>::trim_ascii);
+    lines.filter(move |line| has_several && line.len() >= MIN_SECRET_LENGTH)
 }
 
 /// The search in one stream. Holds back only bytes that may become part of a value.

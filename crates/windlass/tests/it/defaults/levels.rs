@@ -12,8 +12,8 @@ use crate::support::Hand;
 const REASONS: [(&str, &str); 9] = [
     (
         "it only reads, or reads and lets its caller decide, who applies the decision with a guard of its own",
-        "active_lanes due_triggers find_token invitations_of limits_reached lock_member members_of next_due_ms pending_events
-         pull_lost_jobs tokens_of verify_audit",
+        "active_lanes due_triggers find_token invitations_of limits_reached lock_member members_of next_due_ms password_resets_of
+         pending_events pull_lost_jobs tokens_of verify_audit",
     ),
     (
         "an application's own transaction of any level: a row that others have changed fails it (40001), limits take turns
@@ -29,7 +29,7 @@ const REASONS: [(&str, &str); 9] = [
         "it moves or marks rows that it writes, so that a row that others have changed fails it (40001)",
         "accept_invitation_as_new answer_request change_definition change_tenant choose_tenant define delete_trigger dispatch_events
          end_session ensure_tenant heartbeat hold_event_back lead mark_tenant_deleting promote pull_touch release_hold
-         remember_request remove_member retry_dispatch revoke_invitation revoke_token set_draining set_member_role set_paused
+         remember_request remove_member retry_dispatch revoke_invitation revoke_password_reset revoke_token set_draining set_member_role set_paused
          set_retention",
     ),
     ("its limit takes turns (take_turn)", "create_invitation create_trigger"),

@@ -49,7 +49,7 @@ begin
           ('server admin',
            'remember_request answer_request lock_member set_member_role members_of remove_member
             create_invitation invitations_of revoke_invitation accept_invitation accept_invitation_as_new
-            change_password create_password_reset reset_password lock_link_creator
+            change_password create_password_reset password_resets_of revoke_password_reset reset_password lock_link_creator
             create_session choose_tenant end_session'),
           ('admin operator', 'create_definition change_definition create_tenant change_tenant mark_tenant_deleting shown_tenant')
         ) g (roles, functions)

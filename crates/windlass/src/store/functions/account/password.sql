@@ -68,6 +68,58 @@ begin
 end
 $$;
 
+-- An open password reset link as administrators see it. The tenant is the one whose administrator created it, nil for the
+-- installation.
+create or replace function windlass.shown_password_reset(of_user uuid) returns jsonb
+language sql stable
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+  select jsonb_build_object('user_id', r.user_id, 'email', u.email, 'tenant_id', r.by_tenant, 'created_by', r.created_by,
+           'created_at', r.created_at, 'expires_at', r.expires_at)
+    from windlass.password_resets r join windlass.users u on u.id = r.user_id where r.user_id = of_user
+$$;
+
+-- The open password reset links that administrators of a tenant have created; or all, if none is named and there is no
+-- current one.
+create or replace function windlass.password_resets_of(of_tenant uuid) returns setof jsonb
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  of_tenant := coalesce(of_tenant, windlass.current_tenant());
+  if of_tenant is not null then
+    perform windlass.tenant_for(of_tenant);
+  end if;
+  return query select windlass.shown_password_reset(r.user_id) from windlass.password_resets r
+    where (of_tenant is null or r.by_tenant = of_tenant) and r.expires_at > clock_timestamp() order by r.created_at, r.user_id;
+end
+$$;
+
+-- Revokes the link of an account, if it is one of these. Returns the deleted link, or null.
+create or replace function windlass.revoke_password_reset(of_tenant uuid, of_user uuid) returns jsonb
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  was jsonb;
+begin
+  of_tenant := coalesce(of_tenant, windlass.current_tenant());
+  if of_tenant is not null then
+    perform windlass.tenant_for(of_tenant);
+  end if;
+  perform from windlass.password_resets r
+    where r.user_id = of_user and (of_tenant is null or r.by_tenant = of_tenant) and r.expires_at > clock_timestamp() for update;
+  if found then
+    was := windlass.shown_password_reset(of_user);
+    delete from windlass.password_resets r where r.user_id = of_user;
+    perform windlass.record_act((was ->> 'tenant_id')::uuid, 'password.reset_revoke', of_user::text, was);
+  end if;
+  return was;
+end
+$$;
+
 -- The account whose password a link may set, or null. For the page that the link opens.
 create or replace function windlass.find_password_reset(hash bytea) returns jsonb
 language sql stable security definer

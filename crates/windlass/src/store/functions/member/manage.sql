@@ -32,6 +32,42 @@ as $$
   delete from windlass.password_resets r where r.by_tenant = of_tenant and r.created_by = 'user:' || by_user
 $$;
 
+-- Revokes the tokens that a member has created for the tenant, and those that these tokens have created: a token does not give
+-- what its creator has lost. After a demotion only tokens with more than `left_role` end; null ends all. A token of a
+-- worker needs an administrator.
+-- Lock order: the creator's membership comes first, so that no token of this member is created meanwhile.
+create or replace function windlass.end_tokens(of_tenant uuid, by_user uuid, left_role text) returns void
+language plpgsql
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  ended text;
+begin
+  for ended in
+    with recursive created (id, role, scopes) as (
+      select t.id, t.role, t.scopes from windlass.api_tokens t where t.tenant_id = of_tenant and t.created_by = 'user:' || by_user
+      union
+      select t.id, t.role, t.scopes from created c join windlass.api_tokens t on t.tenant_id = of_tenant and t.created_by = 'token:' || c.id)
+    select c.id from created c
+     where left_role is null or windlass.role_rank(c.role, c.scopes) > windlass.role_rank(left_role, null) order by c.id
+  loop
+    perform windlass.revoke_token(of_tenant, ended);
+  end loop;
+end
+$$;
+
+-- Orders roles by their permissions, for a token also by its scopes: 1 for what a viewer has, 2 for an operator, 3 for an
+-- administrator. The twin of Role::may.
+create or replace function windlass.role_rank(role text, scopes text[]) returns integer
+language sql immutable
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+  select least(case role when 'viewer' then 1 when 'operator' then 2 else 3 end,
+    case when scopes is null then 3 when scopes <@ array['jobs:read', 'triggers:read', 'events:read'] then 1
+         when scopes <@ array['jobs:read', 'triggers:read', 'events:read', 'jobs:write', 'events:emit'] then 2 else 3 end)
+$$;
+
 -- Refuses (WL007) a role that no member can have.
 create or replace function windlass.check_role(role text) returns void
 language plpgsql immutable
@@ -44,7 +80,7 @@ begin
 end
 $$;
 
--- Changes the role of a member, and ends the links that they have created. Returns the member, or null if there is none.
+-- Changes the role of a member, and ends the links that they have created, and the tokens that exceed the role. Returns the member, or null if there is none.
 create or replace function windlass.set_member_role(of_tenant uuid, of_user uuid, new_role text) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -61,6 +97,7 @@ begin
   if found then
     perform windlass.end_links(of_tenant, of_user);
     perform windlass.record_act(of_tenant, 'member.role', of_user::text, was, windlass.shown_member(of_tenant, of_user));
+    perform windlass.end_tokens(of_tenant, of_user, new_role);
   end if;
   return windlass.shown_member(of_tenant, of_user);
 end
@@ -79,7 +116,7 @@ begin
 end
 $$;
 
--- Removes a member, with the links that they have created. Returns the removed member, or null.
+-- Removes a member, with the links and tokens that they have created, and the link to reset their password. Returns the removed member, or null.
 create or replace function windlass.remove_member(of_tenant uuid, of_user uuid) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -93,7 +130,9 @@ begin
   delete from windlass.members m where m.tenant_id = of_tenant and m.user_id = of_user;
   if found then
     perform windlass.end_links(of_tenant, of_user);
+    delete from windlass.password_resets r where r.by_tenant = of_tenant and r.user_id = of_user;
     perform windlass.record_act(of_tenant, 'member.remove', of_user::text, was);
+    perform windlass.end_tokens(of_tenant, of_user, null);
   end if;
   return was;
 end
