@@ -240,8 +240,8 @@ impl Authenticator {
     /// For a tenant that this process marks for deletion, or whose tokens it ends with the role of a member: its credentials are
     /// read again when they are used next.
     pub(crate) fn read_again(&self, tenant: Uuid) {
-        self.tenants.lock().unwrap_or_else(PoisonError::into_inner).remove(&tenant);
-        let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        self.tenants.lock().remove(&tenant);
+        let mut tokens = self.tokens.lock();
         let of_tenant = |known: &&mut Remembered| {
             known.token.as_ref().is_some_and(|token| token.tenant_id == tenant && token.is_valid)
         };

@@ -66,8 +66,8 @@ struct InvitationRow {
 struct ResetRow {
     user: Uuid,
     email: String,
-    sent: When,
-    expires: When,
+    sent: RelativeTime,
+    expires: RelativeTime,
 }
 
 /// `GET /ui/members`
@@ -104,8 +104,8 @@ pub(crate) async fn list(
     let reset = |reset: &&OpenReset| ResetRow {
         user: reset.user_id,
         email: reset.email.clone(),
-        sent: When::new(reset.created_at, now),
-        expires: When::new(reset.expires_at, now),
+        sent: RelativeTime::new(reset.created_at, now),
+        expires: RelativeTime::new(reset.expires_at, now),
     };
     page(&MembersPage {
         resets: asked.iter().take(Search::SHOWN).map(reset).collect(),

@@ -2,7 +2,9 @@
 //! tenants choose, so long ones are processed on a blocking thread.
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
 
 use super::run_result::RunResult;
 use crate::blocking::{self, by_size};
@@ -31,7 +33,7 @@ impl JobRedactor {
 
     /// Redacts the next line of the log.
     pub(crate) fn line<'a>(&self, job: &Claimed, line: &'a str) -> Cow<'a, str> {
-        let mut is_in_key = self.is_in_key.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut is_in_key = self.is_in_key.lock();
         self.get(job).part(line, &mut is_in_key)
     }
 
