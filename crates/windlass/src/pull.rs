@@ -76,7 +76,7 @@ use crate::telemetry::Meters;
 use crate::text::redact::Redactor;
 use dispatch::Dispatcher;
 use groups::Waiter;
-use interest::{ClaimSlots, Interest};
+use interest::{ClaimPermits, Interest};
 use known::{KnownWorker, KnownWorkers};
 use reply::Reply;
 
@@ -120,7 +120,7 @@ struct Service {
     database: Database,
     waiters: mpsc::UnboundedSender<Waiter>,
     names: KnownWorkers,
-    waiting: ClaimSlots,
+    waiting: ClaimPermits,
     definitions: Arc<Definitions>,
     stop: CancellationToken,
     tasks: Mutex<Vec<JoinHandle<()>>>,
@@ -166,7 +166,7 @@ impl Pull {
                 drop(wakes);
             }));
         }
-        let waiting = ClaimSlots::default();
+        let waiting = ClaimPermits::default();
         let (tasks, releases) = (Mutex::new(tasks), TaskTracker::new());
         let settling = ending::settling(&database);
         let inner =

@@ -82,9 +82,9 @@ impl Groups {
         if waiter.is_gone() {
             return;
         }
-        let (id, is_hasty) = (waiter.slot.id, !waiter.waits);
+        let (id, is_hasty) = (waiter.permit.id, !waiter.waits);
         if self.group(id).is_none() {
-            self.create(id, waiter.slot.interest.clone(), now);
+            self.create(id, waiter.permit.interest.clone(), now);
             self.fresh.insert(id);
         }
         if is_hasty {

@@ -71,35 +71,35 @@ impl Interest {
 
 /// The claims of each tenant that wait, or that the dispatcher has not let go yet.
 #[derive(Debug, Clone, Default)]
-pub(super) struct ClaimSlots(Arc<Mutex<HashMap<Option<Uuid>, TenantSlots>>>);
+pub(super) struct ClaimPermits(Arc<Mutex<HashMap<Option<Uuid>, TenantClaims>>>);
 
 #[derive(Debug, Default)]
-struct TenantSlots {
+struct TenantClaims {
     claims: usize,
     name_bytes: usize,
     /// Each request, and the number of claims with it.
     interests: HashMap<InterestId, (Arc<Interest>, usize)>,
 }
 
-/// The slot of one claim. It is part of what the dispatcher holds, so a caller that disconnects gets no new slot
+/// The permit of one claim. It is part of what the dispatcher holds, so a caller that disconnects gets no new permit
 /// before the dispatcher has noticed.
 #[derive(Debug)]
-pub(super) struct ClaimSlot {
-    slots: ClaimSlots,
+pub(super) struct ClaimPermit {
+    permits: ClaimPermits,
     pub(super) id: InterestId,
     /// Shared by all claims with the same request.
     pub(super) interest: Arc<Interest>,
 }
 
-impl ClaimSlots {
-    /// Takes a slot for a claim, unless its tenant has too many. Workers of the installation have no limit: they
+impl ClaimPermits {
+    /// Takes a permit for a claim, unless its tenant has too many. Workers of the installation have no limit: they
     /// belong to the operator of the server.
-    pub(super) fn take(&self, interest: Interest) -> Result<ClaimSlot> {
+    pub(super) fn take(&self, interest: Interest) -> Result<ClaimPermit> {
         let (id, bytes, tenant) = (interest.id(), interest.name_bytes(), interest.tenant);
         let mut all = self.all();
         if tenant.is_some() {
             // Checked before the entry exists, so that a rejected claim leaves none.
-            let (nothing, current) = (TenantSlots::default(), all.get(&tenant));
+            let (nothing, current) = (TenantClaims::default(), all.get(&tenant));
             let current = current.unwrap_or(&nothing);
             if current.claims >= MAX_CLAIMS {
                 return Err(Error::Busy {
@@ -110,29 +110,29 @@ impl ClaimSlots {
                 current.check(bytes)?;
             }
         }
-        let slots = all.entry(tenant).or_default();
-        slots.claims += 1;
-        let entry = slots.interests.entry(id).or_insert_with(|| {
-            slots.name_bytes += bytes;
+        let permits = all.entry(tenant).or_default();
+        permits.claims += 1;
+        let entry = permits.interests.entry(id).or_insert_with(|| {
+            permits.name_bytes += bytes;
             (Arc::new(interest), 0)
         });
         entry.1 += 1;
         let interest = entry.0.clone();
         drop(all);
-        Ok(ClaimSlot { slots: self.clone(), id, interest })
+        Ok(ClaimPermit { permits: self.clone(), id, interest })
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<Option<Uuid>, TenantSlots>> {
+    fn all(&self) -> MutexGuard<'_, HashMap<Option<Uuid>, TenantClaims>> {
         self.0.lock()
     }
 
     #[cfg(test)]
     pub(super) fn claims(&self, tenant: Option<Uuid>) -> usize {
-        self.all().get(&tenant).map_or(0, |slots| slots.claims)
+        self.all().get(&tenant).map_or(0, |permits| permits.claims)
     }
 }
 
-impl TenantSlots {
+impl TenantClaims {
     /// Whether there is room for one more request.
     fn check(&self, bytes: usize) -> Result<()> {
         let problem = if self.interests.len() >= MAX_INTERESTS {
@@ -148,19 +148,19 @@ impl TenantSlots {
     }
 }
 
-impl Drop for ClaimSlot {
+impl Drop for ClaimPermit {
     fn drop(&mut self) {
-        let mut all = self.slots.all();
-        let Some(slots) = all.get_mut(&self.interest.tenant) else { return };
-        slots.claims -= 1;
-        if let Some(entry) = slots.interests.get_mut(&self.id) {
+        let mut all = self.permits.all();
+        let Some(permits) = all.get_mut(&self.interest.tenant) else { return };
+        permits.claims -= 1;
+        if let Some(entry) = permits.interests.get_mut(&self.id) {
             entry.1 -= 1;
             if entry.1 == 0 {
-                slots.interests.remove(&self.id);
-                slots.name_bytes -= self.interest.name_bytes();
+                permits.interests.remove(&self.id);
+                permits.name_bytes -= self.interest.name_bytes();
             }
         }
-        if slots.claims == 0 {
+        if permits.claims == 0 {
             all.remove(&self.interest.tenant);
         }
     }
@@ -177,25 +177,25 @@ mod tests {
     ///
     #[test]
     fn a_tenant_has_so_many_waiting_claims_and_different_requests_and_others_do_not_notice() {
-        let slots = ClaimSlots::default();
+        let permits = ClaimPermits::default();
         let (loud, quiet) = (Some(Uuid::from_u128(1)), Some(Uuid::from_u128(2)));
-        let mut held: Vec<ClaimSlot> =
-            (0..MAX_INTERESTS).map(|n| slots.take(interest(loud, format!("{n}"))).unwrap()).collect();
-        let refused = slots.take(interest(loud, "one more")).unwrap_err();
+        let mut held: Vec<ClaimPermit> =
+            (0..MAX_INTERESTS).map(|n| permits.take(interest(loud, format!("{n}"))).unwrap()).collect();
+        let refused = permits.take(interest(loud, "one more")).unwrap_err();
         assert!(refused.to_string().contains("200 different lists"), "{refused}");
-        held.extend((held.len()..MAX_CLAIMS).map(|_| slots.take(interest(loud, "7")).unwrap()));
-        let refused = slots.take(interest(loud, "7")).unwrap_err();
+        held.extend((held.len()..MAX_CLAIMS).map(|_| permits.take(interest(loud, "7")).unwrap()));
+        let refused = permits.take(interest(loud, "7")).unwrap_err();
         assert!(matches!(refused, Error::Busy { .. }));
         assert!(refused.to_string().contains(&format!("{MAX_CLAIMS} waiting claims")), "{refused}");
-        assert!(slots.take(interest(quiet, "one more")).is_ok());
-        assert!((0..MAX_CLAIMS).all(|n| slots.take(interest(None, format!("{n}"))).is_ok()));
+        assert!(permits.take(interest(quiet, "one more")).is_ok());
+        assert!((0..MAX_CLAIMS).all(|n| permits.take(interest(None, format!("{n}"))).is_ok()));
         held.truncate(MAX_INTERESTS - 1);
         let long = "x".repeat(MAX_NAME_BYTES);
-        let refused = slots.take(interest(loud, long)).unwrap_err();
+        let refused = permits.take(interest(loud, long)).unwrap_err();
         assert!(refused.to_string().contains("with 1048576 bytes"), "{refused}");
-        assert!(slots.take(interest(loud, "one more")).is_ok());
+        assert!(permits.take(interest(loud, "one more")).is_ok());
         drop(held);
-        assert!(slots.all().is_empty(), "nothing is remembered of claims that ended");
+        assert!(permits.all().is_empty(), "nothing is remembered of claims that ended");
     }
 
     #[test]

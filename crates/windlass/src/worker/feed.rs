@@ -327,7 +327,7 @@ impl Feed {
         match wake {
             Ok(Wake::Lane(lane)) => self.is_search_requested |= !self.cursors.wake(*lane, Instant::now()),
             Ok(Wake::LimitFreed(limit)) => {
-                self.is_search_requested |= !self.cursors.wake_limit(*limit, Instant::now())
+                self.is_search_requested |= !self.cursors.wake_limit(*limit, Instant::now());
             }
             Ok(Wake::All) | Err(RecvError::Lagged(_)) => self.is_search_requested = true,
             Ok(Wake::Duty(_)) => {}

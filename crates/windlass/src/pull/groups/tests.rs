@@ -2,7 +2,7 @@ use tokio::sync::oneshot;
 use tokio::sync::oneshot::Receiver;
 
 use super::*;
-use crate::pull::interest::ClaimSlots;
+use crate::pull::interest::ClaimPermits;
 use crate::pull::{Claim, PulledJob};
 
 const LOUD: Uuid = Uuid::from_u128(1);
@@ -10,7 +10,7 @@ const QUIET: Uuid = Uuid::from_u128(2);
 
 /// A claim, and its caller.
 fn claim(
-    slots: &ClaimSlots,
+    permits: &ClaimPermits,
     tenant: Option<Uuid>,
     key: &str,
     wait: Duration,
@@ -18,7 +18,7 @@ fn claim(
     let claim = Claim::new([key]).wait(wait);
     let interest = Interest::new(tenant, claim.definition_keys.clone(), Vec::new());
     let (reply, response) = oneshot::channel();
-    (Waiter::new(&claim, slots.take(interest).unwrap(), 1, reply), response)
+    (Waiter::new(&claim, permits.take(interest).unwrap(), 1, reply), response)
 }
 
 const WAITS: Duration = Duration::from_secs(60);
@@ -37,17 +37,17 @@ fn lane(id: i32, tenant: Uuid, key: &str) -> PullLane {
 
 /// what one arrival costs, in visits of groups, from its arrival until its group has its turn.
 fn visits_of_an_arrival(groups_of_loud: usize) -> usize {
-    let (slots, mut groups, now) = (ClaimSlots::default(), Groups::default(), Instant::now());
+    let (permits, mut groups, now) = (ClaimPermits::default(), Groups::default(), Instant::now());
     let mut callers = Vec::new();
     for n in 0..groups_of_loud {
         // Workers of the installation have no limit, so there can be more groups than any tenant can have.
-        let (waiter, caller) = claim(&slots, None, &format!("made up {n}"), WAITS);
+        let (waiter, caller) = claim(&permits, None, &format!("made up {n}"), WAITS);
         groups.add(waiter, now);
         callers.push(caller);
     }
     groups.replace(Vec::new(), now);
     groups.visits = 0;
-    let (waiter, _caller) = claim(&slots, Some(QUIET), "real", WAITS);
+    let (waiter, _caller) = claim(&permits, Some(QUIET), "real", WAITS);
     groups.add(waiter, now);
     assert_eq!(groups.fresh_keys(), Some(vec!["real".to_owned()]), "no lane of another group is searched");
     groups.replace_fresh(vec![lane(7, QUIET, "real")], now);
@@ -65,18 +65,18 @@ fn the_work_of_an_arrival_does_not_grow_with_the_groups_of_others() {
 
 #[test]
 fn each_tenant_with_work_has_one_group_in_every_turn_however_many_the_others_have() {
-    let (slots, mut groups, now) = (ClaimSlots::default(), Groups::default(), Instant::now());
+    let (permits, mut groups, now) = (ClaimPermits::default(), Groups::default(), Instant::now());
     let mut callers = Vec::new();
     for n in 0..100 {
         for extra in ["real", "also real"] {
             let claim = Claim::new([extra.to_owned(), format!("made up {n}")]).wait(WAITS);
             let interest = Interest::new(Some(LOUD), claim.definition_keys.clone(), Vec::new());
             let (reply, caller) = oneshot::channel();
-            groups.add(Waiter::new(&claim, slots.take(interest).unwrap(), 1, reply), now);
+            groups.add(Waiter::new(&claim, permits.take(interest).unwrap(), 1, reply), now);
             callers.push(caller);
         }
     }
-    let (waiter, _caller) = claim(&slots, Some(QUIET), "real", WAITS);
+    let (waiter, _caller) = claim(&permits, Some(QUIET), "real", WAITS);
     groups.add(waiter, now);
     groups.replace(vec![lane(1, LOUD, "real"), lane(2, LOUD, "also real"), lane(3, QUIET, "real")], now);
     let tenants = |groups: &mut Groups| {
@@ -95,42 +95,42 @@ fn each_tenant_with_work_has_one_group_in_every_turn_however_many_the_others_hav
 
 #[test]
 fn claims_are_accepted_in_turn_by_tenant_and_disconnected_ones_are_dropped() {
-    let (slots, mut arrivals, mut callers) = (ClaimSlots::default(), Arrivals::default(), Vec::new());
+    let (permits, mut arrivals, mut callers) = (ClaimPermits::default(), Arrivals::default(), Vec::new());
     for n in 0..2_000 {
-        let (waiter, caller) = claim(&slots, Some(LOUD), &format!("made up {}", n % 200), WAITS);
+        let (waiter, caller) = claim(&permits, Some(LOUD), &format!("made up {}", n % 200), WAITS);
         arrivals.push(waiter);
         callers.push(caller);
     }
-    // Half of them hang up while they wait for their turn; their slots stay taken until they are dropped here.
+    // Half of them hang up while they wait for their turn; their permits stay taken until they are dropped here.
     callers.truncate(1_000);
-    assert_eq!(slots.claims(Some(LOUD)), 2_000);
-    let (waiter, _caller) = claim(&slots, Some(QUIET), "real", WAITS);
+    assert_eq!(permits.claims(Some(LOUD)), 2_000);
+    let (waiter, _caller) = claim(&permits, Some(QUIET), "real", WAITS);
     arrivals.push(waiter);
     let first = arrivals.turn();
     assert_eq!(first.len(), waiter::PER_TURN + 1);
-    assert!(first.iter().any(|waiter| waiter.slot.interest.tenant == Some(QUIET)));
+    assert!(first.iter().any(|waiter| waiter.permit.interest.tenant == Some(QUIET)));
     let mut turns = vec![first];
     while !arrivals.is_empty() {
         turns.push(arrivals.turn());
     }
     assert_eq!(turns.iter().map(Vec::len).sum::<usize>(), 1_001);
-    assert_eq!(slots.claims(Some(LOUD)), 1_000);
+    assert_eq!(permits.claims(Some(LOUD)), 1_000);
     // A claim that hangs up after it was taken in is gone with the next search.
     let (mut groups, now) = (Groups::default(), Instant::now());
     turns.into_iter().flatten().for_each(|waiter| groups.add(waiter, now));
     drop(callers);
     groups.replace(Vec::new(), now);
-    assert_eq!(slots.claims(Some(LOUD)), 0);
+    assert_eq!(permits.claims(Some(LOUD)), 0);
 }
 
 #[test]
 fn the_number_of_remembered_names_is_bounded() {
-    let (slots, mut groups, now) = (ClaimSlots::default(), Groups::default(), Instant::now());
-    let (ordinary, _caller) = claim(&slots, Some(QUIET), "ordinary", Duration::ZERO);
+    let (permits, mut groups, now) = (ClaimPermits::default(), Groups::default(), Instant::now());
+    let (ordinary, _caller) = claim(&permits, Some(QUIET), "ordinary", Duration::ZERO);
     groups.add(ordinary, now);
     groups.hasty.clear();
     for n in 0..10_000 {
-        let (waiter, _caller) = claim(&slots, Some(LOUD), &format!("made up {n}"), Duration::ZERO);
+        let (waiter, _caller) = claim(&permits, Some(LOUD), &format!("made up {n}"), Duration::ZERO);
         groups.add(waiter, now);
         groups.end_claims_without_wait();
     }
@@ -143,10 +143,10 @@ fn the_number_of_remembered_names_is_bounded() {
 
 #[test]
 fn a_check_names_a_bounded_number_of_definitions() {
-    let (slots, mut groups, mut callers) = (ClaimSlots::default(), Groups::default(), Vec::new());
+    let (permits, mut groups, mut callers) = (ClaimPermits::default(), Groups::default(), Vec::new());
     for n in 0..=MAX_KEYS {
         let tenant = Some(Uuid::from_u128(n as u128));
-        let (waiter, caller) = claim(&slots, tenant, &format!("{n}"), Duration::ZERO);
+        let (waiter, caller) = claim(&permits, tenant, &format!("{n}"), Duration::ZERO);
         groups.add(waiter, Instant::now());
         callers.push(caller);
     }
@@ -155,14 +155,14 @@ fn a_check_names_a_bounded_number_of_definitions() {
 
 /// what a notification of a running limit costs, in visits of groups.
 fn visits_of_a_room(groups_of_loud: usize) -> usize {
-    let (slots, mut groups, now) = (ClaimSlots::default(), Groups::default(), Instant::now());
+    let (permits, mut groups, now) = (ClaimPermits::default(), Groups::default(), Instant::now());
     let mut callers = Vec::new();
     for n in 0..groups_of_loud {
-        let (waiter, caller) = claim(&slots, None, &format!("made up {n}"), WAITS);
+        let (waiter, caller) = claim(&permits, None, &format!("made up {n}"), WAITS);
         groups.add(waiter, now);
         callers.push(caller);
     }
-    let (waiter, _caller) = claim(&slots, Some(QUIET), "real", WAITS);
+    let (waiter, _caller) = claim(&permits, Some(QUIET), "real", WAITS);
     groups.add(waiter, now);
     groups.replace(vec![PullLane { limits: vec![5], ..lane(7, QUIET, "real") }], now);
     groups.turn();

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use crate::pull::interest::ClaimSlot;
+use crate::pull::interest::ClaimPermit;
 use crate::pull::{Claim, PulledJob, ask};
 
 /// The maximum number of claims of one tenant that are taken in together, before jobs are claimed for those that are
@@ -16,7 +16,7 @@ pub(super) const PER_TURN: usize = 64;
 #[derive(Debug)]
 pub(in crate::pull) struct Waiter {
     /// Held until the claim gets its response or is dropped here.
-    pub(super) slot: ClaimSlot,
+    pub(super) permit: ClaimPermit,
     pub(in crate::pull) worker: i32,
     pub(super) limit: usize,
     pub(super) lease_seconds: i32,
@@ -27,12 +27,12 @@ pub(in crate::pull) struct Waiter {
 impl Waiter {
     pub(in crate::pull) fn new(
         claim: &Claim,
-        slot: ClaimSlot,
+        permit: ClaimPermit,
         worker: i32,
         reply: oneshot::Sender<Vec<PulledJob>>,
     ) -> Self {
         let lease_seconds = ask::whole_seconds(claim.lease);
-        Self { slot, worker, limit: claim.limit, lease_seconds, waits: !claim.wait.is_zero(), reply }
+        Self { permit, worker, limit: claim.limit, lease_seconds, waits: !claim.wait.is_zero(), reply }
     }
 
     /// Whether the caller no longer waits.
@@ -53,7 +53,7 @@ pub(in crate::pull) struct Arrivals(HashMap<Option<Uuid>, VecDeque<Waiter>>);
 impl Arrivals {
     pub(in crate::pull) fn push(&mut self, waiter: Waiter) {
         if !waiter.is_gone() {
-            self.0.entry(waiter.slot.interest.tenant).or_default().push_back(waiter);
+            self.0.entry(waiter.permit.interest.tenant).or_default().push_back(waiter);
         }
     }
 
