@@ -69,7 +69,10 @@ impl TextStream {
         }
         held.drain(..done);
         self.held = held;
-        self.release(to);
+        // Without a space, nothing more is decided: a long word that arrives byte by byte is not searched again for each.
+        if bytes.iter().any(u8::is_ascii_whitespace) {
+            self.release(to);
+        }
     }
 
     /// Ends the stream; returns whether a private key has begun and not ended.

@@ -68,16 +68,16 @@ pub(super) fn secrets(line: &[u8], names: &Names) -> (Vec<Hit>, bool) {
     let mut hits = Vec::new();
     let is_open = keys(line, &mut hits);
     named(line, names, &mut hits);
+    let mut done = 0;
     for hit in FLAG.captures_iter(line).filter(|hit| names.is_secret(&hit[1])) {
         let from = hit.get(1).map_or(0, |name| name.end());
+        if from < done {
+            continue; // within the value of the previous one
+        }
         let gap = line[from..].iter().position(|byte| b" \t".contains(byte)).unwrap_or(0);
-        add(
-            line,
-            &hit,
-            extent::of_value(&line[from + gap..], &hit[1], Separator::Space),
-            from + gap,
-            &mut hits,
-        );
+        let extent = extent::of_value(&line[from + gap..], &hit[1], Separator::Space);
+        done = extent.map_or(done, |(_, end)| from + gap + end);
+        add(line, &hit, extent, from + gap, &mut hits);
     }
     for hit in SQL.captures_iter(line) {
         let from = hit.get(1).map_or(0, |quote| quote.start());
