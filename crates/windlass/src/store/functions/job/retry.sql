@@ -12,6 +12,8 @@
 create or replace function windlass.retry_unaudited(tenant uuid, job uuid, out result text, out holder uuid, out was text)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
+set plan_cache_mode = force_custom_plan
+set jit = off
 as $$
 #variable_conflict use_column
 declare
@@ -131,6 +133,8 @@ $$;
 create or replace function windlass.lock_to_retry(
   tenant uuid, jobs uuid[], out ended uuid[], out dedupe_keys text[], out ordering_keys text[])
 language plpgsql
+set plan_cache_mode = force_custom_plan
+set jit = off
 as $$
 #variable_conflict use_column
 begin

@@ -60,6 +60,7 @@ $$;
 create or replace function windlass.end_taken(
   of_tenant uuid, job uuid, with_token uuid, ended text, again text, delay interval, texts jsonb) returns text
 language plpgsql
+set jit = off
 as $$
 #variable_conflict use_column
 declare
