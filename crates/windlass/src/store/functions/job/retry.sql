@@ -150,8 +150,10 @@ begin
     where w.tenant_id = tenant and w.job_id = any (jobs)), 100 * cardinality(jobs));
   ended := array(select h.job_id from windlass.history h
     where h.tenant_id = tenant and h.job_id = any (jobs) and h.job_status is not null order by h.job_id for update);
-  select array_agg(b.dedupe_key), array_agg(b.ordering_key) into dedupe_keys, ordering_keys from windlass.job b
-   where b.tenant_id = tenant and b.id = any (ended);
+  if ended <> '{}' then -- for an empty list, every partition is planned
+    select array_agg(b.dedupe_key), array_agg(b.ordering_key) into dedupe_keys, ordering_keys from windlass.job b
+     where b.tenant_id = tenant and b.id = any (ended);
+  end if;
   perform windlass.lock_keys(tenant, null, dedupe_keys, ordering_keys, null);
 end
 $$;
