@@ -1,5 +1,5 @@
 //! Two sessions that create the same thing at the same time: the second gets what the first created, or a refusal of ours that names it.
-//! PostgreSQL's own refusal (23505) would tell an application nothing.
+//! An error of PostgreSQL (23505) does not name the field.
 
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -66,8 +66,8 @@ async fn two_calls_that_create_the_same_thing_are_refused_by_name_or_agree() {
         same("select windlass.set_draining('SLUG', true)"),
         same("select windlass.take(array['held'], worker_id => 'SLUG')"),
         same("select windlass.remember_request(windlass.tenant_for(null), 'SLUG', 'x')"),
-        same("select windlass.set_retention(null, 'held', 'failed', 100, false)"),
-        same("select windlass.note_problem('x', null, 'SLUG', 'why')"),
+        same("select windlass.set_retention(windlass.tenant_for(null), 'held', 'failed', 100, false)"),
+        same("select windlass.note_problem('x', windlass.tenant_for(null), 'SLUG', 'why')"),
         same("select windlass.lead('schedule', gen_random_uuid(), 1000)"),
     ];
     for (number, pair) in pairs.iter().enumerate() {

@@ -148,7 +148,7 @@ async fn texts_are_stored_within_their_limits() {
     }
 }
 
-/// with a fixed snapshot, a stale token was refused as a wrong isolation level (WL021). That is the answer only for a job that was
+/// with a fixed snapshot, a stale token was refused as a wrong isolation level (WL021). That is right only for a job that was
 /// taken since the snapshot.
 #[tokio::test]
 async fn a_stale_token_is_refused_as_such_at_every_isolation_level() {
