@@ -349,7 +349,7 @@ fn patience_of(wait: Duration) -> Duration {
 
 fn lease_lost(fence: &Fence) {
     metrics::counter!("windlass_lease_lost_total").increment(1);
-    tracing::info!(job_id = %fence.job, tenant_id = %fence.tenant, attempt_no = fence.attempt,
+    tracing::debug!(job_id = %fence.job, tenant_id = %fence.tenant, attempt_no = fence.attempt,
         "lease lost: the call of a pull worker was ignored");
 }
 

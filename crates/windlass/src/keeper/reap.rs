@@ -5,7 +5,9 @@
 //! A worker holds all its jobs with one lease. A job of a pull worker has its own lease, and may also have reached its
 //! timeout, which only the reaper enforces.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+
+use uuid::Uuid;
 
 use super::Round;
 use crate::attempt::ending;
@@ -52,6 +54,7 @@ async fn recover(database: &Database, lost: Vec<(LostJob, Outcome)>, workers: Op
     for &position in &settled.settled {
         record(&lost[position].0, ends[position]);
     }
+    report(settled.settled.iter().map(|&position| &lost[position].0));
     Ok(settled.settled.len() as u64)
 }
 
@@ -69,9 +72,22 @@ fn record(job: &LostJob, (outcome, next): AttemptEnd) {
     let meters = Meters::new(&job.definition_key);
     meters.attempt(outcome);
     meters.moved(outcome, next);
-    tracing::warn!(
+    tracing::debug!(
         job_id = %job.fence.job, tenant_id = %job.fence.tenant, definition_key = %job.definition_key,
         attempt_no = job.fence.attempt, "recovered a job of a lost worker");
+}
+
+/// One line for a round, with the tenant that lost the most: a tenant can let thousands of leases expire, and with a line for each it
+/// would fill the log of all.
+fn report<'a>(recovered: impl Iterator<Item = &'a LostJob>) {
+    let mut by_tenant: BTreeMap<Uuid, usize> = BTreeMap::new();
+    for job in recovered {
+        *by_tenant.entry(job.fence.tenant).or_default() += 1;
+    }
+    let Some((tenant, most)) = by_tenant.iter().max_by_key(|(_, count)| **count) else { return };
+    tracing::warn!(
+        jobs = by_tenant.values().sum::<usize>(), tenants = by_tenant.len(), tenant_id = %tenant, of_tenant = most,
+        "recovered jobs of lost workers");
 }
 
 /// A definition that cannot be read, or does not exist, must not prevent the recovery of its jobs or of others: they

@@ -24,6 +24,8 @@ const FOREIGN_FOR: Duration = Duration::from_secs(5);
 /// others.
 const RECENT_FOR: Duration = Duration::from_secs(30);
 const MAX_RECENT: usize = 256;
+/// How many jobs a spare lane is asked for.
+const SPARE: usize = 4;
 /// The maximum size of the payloads of one claim, estimated from the previous jobs of its lanes. A claim of large jobs
 /// delays those of other tenants.
 const CLAIM_BYTES: usize = 1 << 20;
@@ -87,6 +89,9 @@ impl LaneCursor {
 pub(crate) struct Turn {
     pub(crate) wanted: Wanted,
     is_sweep: Vec<bool>,
+    /// The position of the first spare lane, which is read only if the ones before leave slots.
+    spare_from: usize,
+    slots: usize,
 }
 
 impl LaneCursors {
@@ -228,9 +233,28 @@ impl LaneCursors {
         self.fair.has_active_lanes()
     }
 
-    /// Returns the next claim for this many slots; `None` if no lane is known to have work.
+    /// Returns the next claim for this many slots, with spare lanes; `None` if no lane is known to have work.
     pub(crate) fn deal(&mut self, slots: usize, now: Instant) -> Option<Turn> {
-        self.deal_within(slots, now, |_, wanted| wanted)
+        let mut turn = self.deal_within(slots, now, |_, wanted| wanted)?;
+        let asked: i32 = turn.wanted.counts.iter().sum();
+        let cursors = turn.wanted.lanes.iter().filter_map(|lane| self.lanes.get(lane));
+        let largest = cursors.map(|cursor| cursor.job_bytes).max().unwrap_or(0);
+        if usize::try_from(asked).unwrap_or(0) < slots || largest * slots > CLAIM_BYTES {
+            return Some(turn);
+        }
+        let dealt: HashSet<i32> = turn.wanted.lanes.iter().copied().collect();
+        for lane in self.fair.spare(&dealt, now - self.started) {
+            let Some(cursor) = self.lanes.get(&lane) else { continue };
+            if cursor.job_bytes * slots > CLAIM_BYTES {
+                continue;
+            }
+            let count = if dealt.contains(&lane) { slots } else { SPARE.min(slots) };
+            turn.wanted.lanes.push(lane);
+            turn.wanted.after_seqs.push(cursor.after_seq);
+            turn.wanted.counts.push(i32::try_from(count).unwrap_or(i32::MAX));
+            turn.is_sweep.push(false);
+        }
+        Some(turn)
     }
 
     /// The same, where `grant` returns how many of the wanted slots a tenant may have.
@@ -244,7 +268,8 @@ impl LaneCursors {
         if dealt.is_empty() {
             return None;
         }
-        let mut turn = Turn { wanted: Wanted::default(), is_sweep: Vec::with_capacity(dealt.len()) };
+        let is_sweep = Vec::with_capacity(dealt.len());
+        let mut turn = Turn { wanted: Wanted::default(), is_sweep, spare_from: usize::MAX, slots };
         let mut bytes = CLAIM_BYTES;
         for (lane, dealt) in dealt {
             let Some(cursor) = self.lanes.get_mut(&lane) else { continue };
@@ -262,6 +287,7 @@ impl LaneCursors {
             turn.wanted.counts.push(i32::try_from(count).unwrap_or(i32::MAX));
             turn.is_sweep.push(is_sweep);
         }
+        turn.spare_from = turn.wanted.lanes.len();
         Some(turn)
     }
 
@@ -286,7 +312,19 @@ impl LaneCursors {
         if turn.is_sweep.contains(&true) {
             self.sweep_cost = took;
         }
+        // A claim that filled its slots has not read the spare lanes after the last one that gave a job.
+        let total: usize = got.values().map(|(count, ..)| count).sum();
+        let dealt: HashSet<i32> = turn.wanted.lanes.iter().take(turn.spare_from).copied().collect();
+        let gave = |lane: &i32| got.contains_key(lane) && !dealt.contains(lane);
+        let last_read = if total < turn.slots {
+            turn.wanted.lanes.len()
+        } else {
+            turn.wanted.lanes.iter().rposition(gave).unwrap_or(0)
+        };
         for (position, &lane) in turn.wanted.lanes.iter().enumerate() {
+            if position >= turn.spare_from && (dealt.contains(&lane) || position > last_read) {
+                continue;
+            }
             let Some(cursor) = self.lanes.get_mut(&lane) else { continue };
             let asked = usize::try_from(turn.wanted.counts[position]).unwrap_or(0);
             let (count, last, bytes) = got.get(&lane).copied().unwrap_or_default();
@@ -298,7 +336,13 @@ impl LaneCursors {
                 cursor.gave_at = Some(now);
                 cursor.job_bytes = mean;
             }
-            self.fair.settle(lane, asked, count);
+            if position < turn.spare_from {
+                self.fair.settle(lane, asked, count);
+            } else if position == last_read {
+                self.fair.settle_spare(lane, count, count); // the slots may have ended before its jobs
+            } else {
+                self.fair.settle_spare(lane, asked, count);
+            }
         }
     }
 }

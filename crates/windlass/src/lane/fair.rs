@@ -13,7 +13,7 @@
 //!
 //! Nothing here is shared or stored. Each worker is fair by itself, and the sum of fair workers is fair.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use uuid::Uuid;
@@ -182,6 +182,47 @@ impl Fair {
             self.lanes.entry(*id).and_modify(|known| known.woken = false);
         }
         dealt
+    }
+
+    /// Returns the lanes to read if those of the last deal have fewer jobs than slots: one of each tenant in turn, least served first, at
+    /// most [`MAX_LANES`], those that are not in the deal first. They cost their tenants nothing until [`Fair::settle_spare`].
+    pub fn spare(&mut self, dealt: &HashSet<i32>, now: Duration) -> Vec<i32> {
+        let mut of_tenants: Vec<Vec<i32>> = Vec::new();
+        for rank in self.ranking.iter().take(MAX_LANES) {
+            let Some(tenant) = self.tenants.get(&rank.tenant) else { continue };
+            let mut lanes: Vec<&Active> = tenant.active.iter().collect();
+            lanes.sort_unstable_by_key(|lane| {
+                (dealt.contains(&lane.id), lane.urgency(now), lane.turn, lane.id)
+            });
+            of_tenants.push(lanes.iter().take(MAX_LANES).map(|lane| lane.id).collect());
+        }
+        let longest = of_tenants.iter().map(Vec::len).max().unwrap_or(0);
+        let in_turn = (0..longest).flat_map(|round| of_tenants.iter().filter_map(move |of| of.get(round)));
+        let (again, mut spare): (Vec<i32>, Vec<i32>) =
+            in_turn.copied().partition(|lane| dealt.contains(lane));
+        spare.extend(again);
+        spare.truncate(MAX_LANES);
+        for id in spare.iter().filter(|id| !dealt.contains(id)) {
+            self.lanes.entry(*id).and_modify(|known| known.woken = false);
+        }
+        spare
+    }
+
+    /// Records how many jobs the claim got from a spare lane that it read, when it requested `asked`.
+    pub fn settle_spare(&mut self, id: i32, asked: usize, got: usize) {
+        if let Some(known) = self.lanes.get(&id) {
+            self.charge(known.lane.tenant, asked);
+        }
+        self.settle(id, asked, got);
+    }
+
+    fn charge(&mut self, tenant_id: Uuid, turns: usize) {
+        let Some(tenant) = self.tenants.get_mut(&tenant_id) else { return };
+        let was_ranked = self.ranking.remove(&tenant.rank(tenant_id));
+        tenant.served += tenant.price(turns);
+        if was_ranked {
+            self.ranking.insert(tenant.rank(tenant_id));
+        }
     }
 
     /// Returns whether a tenant with work waits for its own slots to become free.

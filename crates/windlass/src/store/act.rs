@@ -54,7 +54,7 @@ pub(crate) async fn identify(
 
 /// The planner settings of scope.sql.
 const PLANNED: &str = "set local plan_cache_mode = force_custom_plan; set local enable_seqscan = off; \
-    set local enable_hashjoin = off; set local enable_mergejoin = off; set local enable_bitmapscan = off; set local jit = off";
+    set local enable_hashjoin = off; set local enable_mergejoin = off; set local enable_bitmapscan = off";
 
 /// Applies the planner settings of a read-only transaction to the rest of a transaction.
 pub(crate) async fn plan_as_a_list(session: &Session) -> Result<()> {
@@ -109,7 +109,8 @@ impl Database {
 fn scope_as(db: &Database, role: &str, tenant: &str) -> String {
     let timeout_ms = db.statement_timeout().as_millis();
     format!(
-        "set local role {role}; set local windlass.tenant_id = '{tenant}'; set local statement_timeout = {timeout_ms}"
+        "set local role {role}; set local windlass.tenant_id = '{tenant}'; set local statement_timeout = {timeout_ms}; \
+         set local jit = off"
     )
 }
 

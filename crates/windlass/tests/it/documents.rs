@@ -115,11 +115,12 @@ async fn every_transition_is_logged_with_the_documented_fields() {
     assert_eq!((&moves[1]["from"], &moves[1]["to"]), (&"running".into(), &"succeeded".into()));
 }
 
+/// The log of a test on one thread, as JSON.
 #[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Heard(Arc<Mutex<Vec<u8>>>);
 
 impl Heard {
-    fn lines(&self) -> Vec<serde_json::Value> {
+    pub(crate) fn lines(&self) -> Vec<serde_json::Value> {
         let bytes = self.0.lock().unwrap();
         bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
     }

@@ -143,3 +143,44 @@ async fn a_tenant_does_not_learn_how_many_jobs_of_others_a_rule_deleted() {
     let all: Value = json!(queue.retention_progress().await.unwrap()[0].purged);
     assert!(all.is_number());
 }
+
+/// a queue, the tenant or the worker is stopped while a SQL worker waits for its own row.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_take_that_waited_sees_what_was_stopped_meanwhile() {
+    let (queue, hand) = start().await;
+    hand.enqueue("'held'").await;
+    let take = "select count(*) from windlass.take(array['held'], worker_id => 'w')";
+    let row = format!("w@{DEFAULT_TENANT}");
+    for (stop, resume) in [
+        (
+            "select windlass.set_paused('default', true)".to_owned(),
+            "select windlass.set_paused('default', false)".to_owned(),
+        ),
+        (
+            format!("select windlass.set_draining('{row}', true)"),
+            format!("select windlass.set_draining('{row}', false)"),
+        ),
+        (
+            "update windlass.tenants set status = 'suspended'".to_owned(),
+            "update windlass.tenants set status = 'active'".to_owned(),
+        ),
+    ] {
+        hand.client.batch_execute("begin").await.unwrap();
+        hand.client.batch_execute(take).await.unwrap(); // has registered the worker
+        hand.client.batch_execute("rollback").await.unwrap();
+        let register = "select windlass.pull_register($1, '', '', '{}', '{held}', 60, '{}')";
+        hand.client.execute(register, &[&row]).await.unwrap();
+        let holding = queue.client().await;
+        let hold =
+            format!("begin; select from windlass.job_workers where worker_id = '{row}' for no key update");
+        holding.batch_execute(&hold).await.unwrap();
+        let taking = queue.client().await;
+        let taken = tokio::spawn(async move { count(&taking, take).await });
+        until_waits_or_ends(&hand.client, &taken).await;
+        hand.client.batch_execute(&stop).await.unwrap();
+        holding.batch_execute("commit").await.unwrap();
+        assert_eq!(taken.await.unwrap(), 0, "{stop}");
+        hand.client.batch_execute(&resume).await.unwrap();
+    }
+    assert_eq!(count(&hand.client, take).await, 1);
+}

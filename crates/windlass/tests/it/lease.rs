@@ -6,7 +6,8 @@ use windlass::NewJob;
 use windlass::keeper::Duty;
 use windlass_testing::{TestQueue, eventually, waiting_for_locks};
 
-use crate::support::{Hand, Held, attempts, count, everything, job, keeper, status, until, worker};
+use crate::documents::Heard;
+use crate::support::{Hand, Held, attempts, count, everything, job, keeper, start, status, until, worker};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_heartbeat_renews_the_lease_and_lists_the_running_jobs() {
@@ -225,4 +226,39 @@ async fn a_heartbeat_does_not_wait_for_an_operator_who_drains_the_worker() {
         operator.batch_execute("commit").await.unwrap();
         assert_eq!(beat().await, is_draining);
     }
+}
+
+/// each lost lease was a warning, so one tenant filled the log of all. On one thread, so that only the subscriber of this test
+/// receives it.
+#[tokio::test(flavor = "current_thread")]
+async fn lost_leases_are_one_warning_for_each_round() {
+    let heard = Heard::default();
+    let writer = heard.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .json()
+        .flatten_event(true)
+        .with_max_level(tracing_subscriber::filter::LevelFilter::DEBUG)
+        .with_writer(move || writer.clone())
+        .finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let (queue, hand) = start().await;
+    let (loud, quiet) = (queue.tenant("loud").await, queue.tenant("quiet").await);
+    for tenant in [loud, loud, loud, quiet] {
+        hand.enqueue(&format!("'held', tenant_id => '{tenant}'")).await;
+    }
+    while !hand.claim_all().await.is_empty() {}
+    hand.miss_heartbeats().await;
+    keeper(&queue).run_once(Duty::Reap).await.unwrap();
+    let lines = heard.lines();
+    let of = |level: &str, words: &str| {
+        let is_meant = |line: &&serde_json::Value| {
+            line["level"] == level && line["message"].as_str().is_some_and(|text| text.contains(words))
+        };
+        lines.iter().filter(is_meant).cloned().collect::<Vec<_>>()
+    };
+    let warned = of("WARN", "lost worker");
+    assert_eq!(warned.len(), 1, "{warned:#?}");
+    assert_eq!((&warned[0]["jobs"], &warned[0]["tenants"]), (&4.into(), &2.into()));
+    assert_eq!((&warned[0]["tenant_id"], &warned[0]["of_tenant"]), (&loud.to_string().into(), &3.into()));
+    assert_eq!(of("DEBUG", "recovered a job").len(), 4, "with the details");
 }

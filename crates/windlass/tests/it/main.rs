@@ -82,4 +82,5 @@ mod testing;
 mod tick;
 mod together;
 mod turns;
+mod twice;
 mod unique;

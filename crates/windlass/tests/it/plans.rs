@@ -4,6 +4,7 @@
 mod dependencies;
 mod hand;
 mod pages;
+mod partitions;
 pub(crate) mod watch;
 
 use uuid::Uuid;

@@ -290,3 +290,42 @@ async fn jobs_of_a_claim_that_did_not_see_the_limit_count_from_its_commit_on() {
     }
     until_marked(&hand).await;
 }
+
+/// the definition has no lane yet when it gets its limit, and its first jobs are enqueued and claimed before that is committed.
+#[tokio::test]
+async fn jobs_of_a_lane_that_was_created_while_the_limit_was_set_count() {
+    let queue = TestQueue::create().await;
+    let of_definition = "select windlass.change_definition(d.id, '{\"max_running\": 3}', null) from windlass.job_definitions d where d.key = 'second'";
+    for (key, change) in [
+        ("first", "select windlass.define('{\"key\": \"first\", \"max_running\": 3}')"),
+        ("second", of_definition),
+    ] {
+        let hand = Hand::new(queue.client().await).await;
+        hand.define(json!({"key": key})).await;
+        let open = queue.client().await;
+        open.batch_execute(&format!("begin; {change}")).await.unwrap();
+        for _ in 0..2 {
+            hand.enqueue(&format!("'{key}'")).await;
+        }
+        let mut running = hand.claim_all().await;
+        assert_eq!(running.len(), 2, "without a limit");
+        open.batch_execute("commit").await.unwrap();
+        for _ in 0..4 {
+            hand.enqueue(&format!("'{key}'")).await;
+        }
+        running.extend(hand.claim_all().await);
+        assert_eq!(running.len(), 3, "{key}");
+        assert!(hand.settle(&running.remove(0), None).await);
+        assert_eq!(hand.claim_all().await.len(), 1, "one that ends makes room for one");
+        assert_counts_are_exact(&hand.client).await;
+    }
+}
+
+/// A definition that has a limit from the start needs no count: it had no jobs.
+#[tokio::test]
+async fn a_new_definition_with_a_limit_has_nothing_to_count() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held", "max_running": 3})).await;
+    assert_eq!(count(&hand.client, "select count(*) from windlass.gate where purpose = 'unmarked'").await, 0);
+}

@@ -16,7 +16,7 @@ fn active(ids: &[i32]) -> Vec<ActiveLane> {
 
 /// Claims once; every lane returns what was requested, in jobs of this size.
 fn claim(cursors: &mut LaneCursors, slots: usize, bytes: usize, now: Instant) -> Vec<(i32, i32)> {
-    let Some(turn) = cursors.deal(slots, now) else { return Vec::new() };
+    let Some(turn) = cursors.deal_within(slots, now, |_, wanted| wanted) else { return Vec::new() };
     let asked: Vec<(i32, i32)> =
         turn.wanted.lanes.iter().copied().zip(turn.wanted.counts.iter().copied()).collect();
     let taken = asked.iter().flat_map(|(lane, count)| (1..=*count).map(|seq| (*lane, i64::from(seq), bytes)));

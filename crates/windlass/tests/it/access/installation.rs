@@ -9,9 +9,10 @@ use super::GROUPS;
 use super::calls::{Function, answer, functions};
 use super::stock::About;
 
-/// These answer by decision: `state_of` runs as its caller, to whom row-level security shows the rows of the current tenant; and our own
-/// processes are trusted to have routed the job that they give to `enqueue_routed`.
-const ANSWER: [&str; 2] = ["enqueue_routed", "state_of"];
+/// These answer by decision: `state_of` and `attempts_of` run as their caller, to whom row-level security shows the rows of the current
+/// tenant (`the_attempts_of_a_job_are_shown_to_its_tenant_only`); and our own processes are trusted to have routed the job that they give
+/// to `enqueue_routed`.
+const ANSWER: [&str; 3] = ["attempts_of", "enqueue_routed", "state_of"];
 
 /// C1: with the nil tenant in force, `create_token` made a super-admin.
 #[tokio::test(flavor = "multi_thread")]
@@ -68,6 +69,34 @@ async fn a_transaction_of_a_tenant_drains_only_the_tenants_own_pull_workers() {
                 client.batch_execute("rollback").await.unwrap();
                 assert_eq!(found, expected, "{group} for {worker} with the current tenant {tenant:?}");
             }
+        }
+        drop(client);
+        role.drop().await;
+    }
+}
+
+/// The error of another tenant's attempt is not shown. The admin reads the history of all tenants directly too.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_attempts_of_a_job_are_shown_to_its_tenant_only() {
+    let queue = TestQueue::create().await;
+    let admin = queue.client().await;
+    let (own, other) = (queue.tenant("own").await, queue.tenant("other").await);
+    queue.define(&windlass::Definition::new("k")).await.unwrap();
+    let job = queue.enqueue(&windlass::NewJob::new("k").tenant(other)).await.unwrap().id;
+    let take = "select id, token from windlass.take(array['k'], tenant_id => $1, worker_id => 'w')";
+    let token: uuid::Uuid = admin.query_one(take, &[&other]).await.unwrap().get("token");
+    let fail = "select windlass.fail($1, $2, 'private', tenant_id => $3)";
+    admin.execute(fail, &[&job, &token, &other]).await.unwrap();
+    for group in ["windlass_app", "windlass_reader", "windlass_operator", "windlass_server"] {
+        let role = Login::create(&queue, group).await;
+        let client = role.client().await;
+        for (tenant, shown) in [(own, None), (INSTALLATION, None), (other, Some("private"))] {
+            client.batch_execute(&format!("begin; set local windlass.tenant_id = '{tenant}'")).await.unwrap();
+            let row = client
+                .query_one("select last_error from windlass.attempts_of($1, $2)", &[&other, &job])
+                .await;
+            assert_eq!(row.unwrap().get::<_, Option<&str>>(0), shown, "{group} for {tenant}");
+            client.batch_execute("rollback").await.unwrap();
         }
         drop(client);
         role.drop().await;

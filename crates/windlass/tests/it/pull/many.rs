@@ -137,3 +137,24 @@ async fn jobs_that_are_not_delivered_are_released_before_the_service_stops() {
     assert_eq!(status(&client, id).await, "queued");
     assert_eq!(attempts(&client, id).await, ["released"]);
 }
+
+/// a tenant with one job in each of many lanes. Each lane was asked for several jobs, so a claim of a shared worker returned a few.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_is_filled_from_many_lanes_with_one_job_each() {
+    let (queue, pull) = start().await;
+    let (loud, quiet) = (queue.tenant("loud").await, queue.tenant("quiet").await);
+    let sparse: Vec<NewJob> =
+        (0..60).map(|priority| NewJob::new("pulled").tenant(loud).priority(priority)).collect();
+    queue.enqueue_many(&sparse).await.unwrap();
+    queue.enqueue_many(&vec![NewJob::new("pulled").tenant(quiet); 60]).await.unwrap();
+    let mut left = 120;
+    let mut of_quiet = Vec::new();
+    while left > 0 {
+        let given = pull.claim(&anyone(), claim(&["pulled"]).limit(20)).await.unwrap().deliver();
+        assert_eq!(given.len(), 20, "with {left} left");
+        of_quiet.push(given.iter().filter(|job| job.tenant_id == quiet).count());
+        left -= given.len();
+    }
+    assert!(of_quiet[0] >= 8 && of_quiet[1] >= 8, "a share of each claim: {of_quiet:?}");
+    pull.stop().await;
+}

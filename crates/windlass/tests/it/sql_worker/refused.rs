@@ -147,3 +147,40 @@ async fn texts_are_stored_within_their_limits() {
         assert_eq!(found, expected, "{given}");
     }
 }
+
+/// with a fixed snapshot, a stale token was refused as a wrong isolation level (WL021). That is right only for a job that was
+/// taken since the snapshot.
+#[tokio::test]
+async fn a_stale_token_is_refused_as_such_at_every_isolation_level() {
+    let set = Set::new().await;
+    let id = set.enqueue("'{}'").await;
+    let later = set.enqueue("'{}', delay => '1 ms'").await;
+    let held = set.take_one().await.held();
+    let fixed = set.login.client().await;
+    fixed.batch_execute("begin isolation level repeatable read; savepoint s").await.unwrap();
+    fixed.query("select 1 from pg_class limit 1", &[]).await.unwrap();
+    set.promote(later).await;
+    let taken_since = set.take_one().await.held();
+    let stale = Uuid::new_v4();
+    for (held, code) in [
+        (format!("'{id}', '{stale}'"), "WL019"),
+        (format!("'{stale}', '{stale}'"), "WL019"),
+        (format!("null, '{stale}'"), "WL019"),
+        (taken_since, "WL021"),
+    ] {
+        for call in [
+            format!("finish({held})"),
+            format!("fail({held}, 'e')"),
+            format!("snooze({held}, '1 s')"),
+            format!("release({held})"),
+        ] {
+            assert_eq!(refusal(fixed.query(&format!("select windlass.{call}"), &[]).await), code, "{call}");
+            fixed.batch_execute("rollback to s").await.unwrap();
+        }
+    }
+    let row = fixed.query_one(&format!("select windlass.finish({held})"), &[]).await.unwrap();
+    assert_eq!(row.get::<_, String>(0), "succeeded", "its own, which the snapshot contains");
+    fixed.batch_execute("commit").await.unwrap();
+    drop(fixed);
+    set.drop().await;
+}

@@ -22,7 +22,7 @@ begin
           ('app reader worker puller keeper server admin operator',
            'state_name state_code outcome_name source_name source_code readable current_tenant
             caller can_act_as routes_jobs serves_all_tenants'),
-          ('app reader server admin operator', 'state_of limits_reached shown_instant trigger_fields is_draining'),
+          ('app reader server admin operator', 'state_of attempts_of limits_reached shown_instant trigger_fields is_draining'),
           ('keeper server admin operator', 'problems'), -- of all tenants if there is no current one
           ('app worker server admin operator', 'enqueue enqueue_many enqueue_routed enqueue_alike enqueue_routed_many lock_keys
             unlock_keys emit'),

@@ -18,6 +18,7 @@ set search_path = pg_catalog, windlass, pg_temp
 as $$
 #variable_conflict use_column
 declare
+  is_new boolean;
   had_limit boolean;
   new_id uuid := windlass.unchanged_definition(definition);
   wanted jsonb;
@@ -25,9 +26,9 @@ begin
   if new_id is not null then
     return new_id;
   end if;
-  select d.max_running is not null into had_limit from windlass.job_definitions d where d.key = definition ->> 'key';
   insert into windlass.job_definitions (key) values (definition ->> 'key') on conflict (key) do nothing;
-  select to_jsonb(d) || definition into wanted from windlass.job_definitions d where d.key = definition ->> 'key' for no key update;
+  select to_jsonb(d) || definition, d.max_running is not null, d.created_at = now() into wanted, had_limit, is_new
+    from windlass.job_definitions d where d.key = definition ->> 'key' for no key update;
   if not ((wanted -> 'min_priority')::integer <= (wanted -> 'priority')::integer
           and (wanted -> 'priority')::integer <= (wanted -> 'max_priority')::integer) then
     raise exception 'priority must be between min_priority and max_priority' using errcode = 'WL007', column = 'priority';
@@ -44,9 +45,10 @@ begin
     from jsonb_populate_record(null::windlass.job_definitions, wanted) n
    where d.key = n.key
   returning d.id into new_id;
-  -- A definition without lanes is new and has no running jobs.
-  if wanted ->> 'max_running' is not null and had_limit is not true
-     and exists (select from windlass.lane n where n.definition_id = new_id) then
+  -- A definition that this transaction created has no running jobs of others. That there is no lane says nothing: another transaction may
+  -- create one, and a third may claim its jobs, before this one commits. Its own jobs have a lane that it sees.
+  if wanted ->> 'max_running' is not null and not had_limit
+     and not (is_new and not exists (select from windlass.lane n where n.definition_id = new_id)) then
     perform windlass.count_running(new_id);
   end if;
   return new_id;

@@ -6,6 +6,8 @@
 create or replace function windlass.cancel_unaudited(tenant uuid, job uuid) returns text
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
+set plan_cache_mode = force_custom_plan
+set jit = off
 as $$
 #variable_conflict use_column
 declare

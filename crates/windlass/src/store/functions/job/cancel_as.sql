@@ -91,6 +91,8 @@ $$;
 -- again after the change in the same statement.
 create or replace function windlass.recorded_job(tenant uuid, job uuid) returns jsonb
 language plpgsql
+set plan_cache_mode = force_custom_plan
+set jit = off
 as $$
 begin
   return pg_catalog.jsonb_build_object(

@@ -6,6 +6,7 @@ returns table (tenant_id uuid, job_id uuid, lane integer, seq bigint, attempt in
   snoozes smallint, max_attempts smallint, payload json, queued_ms bigint, deadline_ms bigint, extra jsonb, block bigint,
   at_position smallint)
 language plpgsql
+set jit = off
 as $$
 #variable_conflict use_column
 declare

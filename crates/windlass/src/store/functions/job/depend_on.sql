@@ -4,6 +4,7 @@
 create or replace function windlass.depend_on(tenant uuid, new_id uuid, needs uuid[], if_unmet text, ordering_key text) returns void
 language plpgsql
 set enable_seqscan = off
+set jit = off
 as $$
 #variable_conflict use_column
 begin
@@ -22,6 +23,7 @@ $$;
 create or replace function windlass.has_job(tenant uuid, job uuid) returns boolean
 language plpgsql
 set enable_seqscan = off
+set jit = off
 as $$
 #variable_conflict use_column
 begin

@@ -5,6 +5,7 @@
 -- Trap: the payload is read with `->`, because a record converts JSON null to NULL.
 create or replace function windlass.enqueue_chain(tenant uuid, parent uuid, link jsonb) returns void
 language plpgsql
+set jit = off
 as $$
 begin
   perform windlass.enqueue(n.definition_key, coalesce(link -> 'payload', '{}'), tenant, n.queue, n.priority, n.scheduled_for, n.delay,

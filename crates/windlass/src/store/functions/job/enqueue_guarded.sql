@@ -10,6 +10,7 @@ create or replace function windlass.enqueue_guarded(
   dedupe_key text, idempotency_key text, request bytea, ordering_key text, depends_on uuid[], if_unmet text,
   out id uuid, out status text, out is_duplicate boolean, out line_seq bigint)
 language plpgsql
+set jit = off
 as $$
 #variable_conflict use_column
 declare

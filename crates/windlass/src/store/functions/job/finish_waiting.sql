@@ -4,6 +4,8 @@
 create or replace function windlass.finish_waiting(tenant uuid, jobs uuid[], final smallint, why text) returns uuid[]
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
+set plan_cache_mode = force_custom_plan
+set jit = off
 as $$
 #variable_conflict use_column
 declare
@@ -44,7 +46,12 @@ $$;
 
 -- The number of the last attempt in history. Attempt numbers only increase, also across retries.
 create or replace function windlass.last_attempt(tenant uuid, job uuid) returns integer
-language sql stable
+language plpgsql stable
+set plan_cache_mode = force_custom_plan
+set jit = off
 as $$
-  select coalesce(max(h.attempt), 0) from windlass.history h where h.tenant_id = tenant and h.job_id = job
+#variable_conflict use_column
+begin
+  return (select coalesce(max(h.attempt), 0) from windlass.history h where h.tenant_id = tenant and h.job_id = job);
+end
 $$;

@@ -14,6 +14,7 @@ $$;
 create or replace function windlass.fail_late(blocks windlass.live[], at timestamptz) returns void
 language plpgsql
 set lock_timeout = '200ms'
+set jit = off
 as $$
 #variable_conflict use_column
 declare

@@ -9,10 +9,11 @@
 -- locks it out of order.
 create or replace function windlass.lock_jobs(tenant uuid, jobs uuid[], most integer) returns void
 language plpgsql
-set plan_cache_mode = force_generic_plan
+set plan_cache_mode = force_custom_plan
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
+set jit = off
 as $$
 #variable_conflict use_column
 declare
@@ -42,10 +43,11 @@ $$;
 -- settle_blocks.sql explains `= any`.
 create or replace function windlass.lock_line(tenant uuid, jobs uuid[], out lanes integer[], out seqs bigint[])
 language plpgsql
-set plan_cache_mode = force_generic_plan
+set plan_cache_mode = force_custom_plan
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
+set jit = off
 as $$
 #variable_conflict use_column
 begin

@@ -17,6 +17,7 @@ create or replace function windlass.lock_keys(
   tenant uuid, idempotency_keys text[], dedupe_keys text[], ordering_keys text[], needs uuid[]) returns void
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
+set jit = off
 as $$
 #variable_conflict use_column
 declare

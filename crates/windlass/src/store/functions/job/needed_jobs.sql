@@ -4,6 +4,7 @@
 -- Lock order: dedupe rows, ordering rows, bodies, as in an enqueue, skipping locked ones.
 create or replace function windlass.needed_jobs(tenant uuid, jobs uuid[]) returns uuid[]
 language plpgsql
+set jit = off
 as $$
 #variable_conflict use_column
 declare

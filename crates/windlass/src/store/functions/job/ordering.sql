@@ -1,10 +1,15 @@
 -- Whether two jobs have the same ordering key, so that one waits for the other. False if one of them was deleted, so a
 -- dependency has this in its column is_ordering; it is null in rows of earlier builds.
 create or replace function windlass.share_ordering_key(tenant uuid, one uuid, other uuid) returns boolean
-language sql stable
+language plpgsql stable
+set plan_cache_mode = force_custom_plan
+set jit = off
 as $$
-  select exists (select from windlass.job a join windlass.job b on b.tenant_id = a.tenant_id and b.ordering_key = a.ordering_key
-                  where a.tenant_id = tenant and a.id = one and b.id = other)
+#variable_conflict use_column
+begin
+  return exists (select from windlass.job a join windlass.job b on b.tenant_id = a.tenant_id and b.ordering_key = a.ordering_key
+                  where a.tenant_id = tenant and a.id = one and b.id = other);
+end
 $$;
 
 -- Whether the next job of its ordering key must wait for this one: it has not ended, or it ended before a job that it

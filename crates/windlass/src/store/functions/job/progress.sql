@@ -17,6 +17,7 @@ create or replace function windlass.report_progress(
   tenants uuid[], jobs uuid[], attempts integer[], tokens uuid[], percents real[], messages text[]) returns integer
 language sql security definer
 set search_path = pg_catalog, windlass, pg_temp
+set jit = off
 as $$
   select windlass.raise_array() where not (windlass.is_list(tenants) and windlass.is_list(jobs) and windlass.is_list(attempts)
     and windlass.is_list(tokens) and windlass.is_list(percents) and windlass.is_list(messages));

@@ -138,6 +138,7 @@ create or replace function windlass.purge(tenant uuid, jobs uuid[], keep_promise
 returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
+set jit = off
 as $$
 #variable_conflict use_column
 declare
@@ -162,6 +163,7 @@ $$;
 create or replace function windlass.purge_subject(tenant uuid, of_type text, of_id text, most integer default 1000) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
+set jit = off
 as $$
 #variable_conflict use_column
 declare

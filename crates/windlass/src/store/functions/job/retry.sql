@@ -12,6 +12,8 @@
 create or replace function windlass.retry_unaudited(tenant uuid, job uuid, out result text, out holder uuid, out was text)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
+set plan_cache_mode = force_custom_plan
+set jit = off
 as $$
 #variable_conflict use_column
 declare
@@ -131,6 +133,8 @@ $$;
 create or replace function windlass.lock_to_retry(
   tenant uuid, jobs uuid[], out ended uuid[], out dedupe_keys text[], out ordering_keys text[])
 language plpgsql
+set plan_cache_mode = force_custom_plan
+set jit = off
 as $$
 #variable_conflict use_column
 begin
@@ -146,8 +150,10 @@ begin
     where w.tenant_id = tenant and w.job_id = any (jobs)), 100 * cardinality(jobs));
   ended := array(select h.job_id from windlass.history h
     where h.tenant_id = tenant and h.job_id = any (jobs) and h.job_status is not null order by h.job_id for update);
-  select array_agg(b.dedupe_key), array_agg(b.ordering_key) into dedupe_keys, ordering_keys from windlass.job b
-   where b.tenant_id = tenant and b.id = any (ended);
+  if ended <> '{}' then -- for an empty list, every partition is planned
+    select array_agg(b.dedupe_key), array_agg(b.ordering_key) into dedupe_keys, ordering_keys from windlass.job b
+     where b.tenant_id = tenant and b.id = any (ended);
+  end if;
   perform windlass.lock_keys(tenant, null, dedupe_keys, ordering_keys, null);
 end
 $$;

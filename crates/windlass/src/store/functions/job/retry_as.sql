@@ -48,6 +48,8 @@ create or replace function windlass.retry_many_as(
 returns table (id uuid, result text)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
+set plan_cache_mode = force_custom_plan
+set jit = off
 as $$
 #variable_conflict use_column
 declare

@@ -51,6 +51,7 @@ $$;
 create or replace function windlass.after_settle(
   tenants uuid[], attempts integer[], details jsonb[], settled integer[], jobs uuid[], overruled integer[], at timestamptz) returns void
 language plpgsql
+set jit = off
 as $$
 #variable_conflict use_column
 declare

@@ -4,6 +4,7 @@
 -- No SET clause and only qualified names, as in enqueue_routed.
 create or replace function windlass.set_start_deadlines(tenants uuid[], jobs uuid[], lanes integer[]) returns void
 language plpgsql
+set jit = off
 as $$
 #variable_conflict use_column
 begin

@@ -93,6 +93,7 @@ $$;
 -- be kept.
 create or replace function windlass.lock_to_expire(tenant uuid, job uuid, only_unstarted boolean) returns boolean
 language plpgsql
+set jit = off
 as $$
 #variable_conflict use_column
 declare
@@ -114,6 +115,7 @@ $$;
 -- another transaction has locked its row.
 create or replace function windlass.lock_waiting(tenant uuid, job uuid) returns boolean
 language plpgsql
+set jit = off
 as $$
 #variable_conflict use_column
 begin

@@ -115,6 +115,7 @@ create or replace function windlass.end_of_rows(since timestamptz, upto timestam
 language plpgsql
 set enable_sort = off
 set enable_bitmapscan = off
+set jit = off
 as $$
 #variable_conflict use_column
 declare

@@ -8,6 +8,7 @@ drop function if exists windlass.prune_jobs(uuid, uuid[], smallint); -- of earli
 create or replace function windlass.prune_jobs(
   tenant uuid, jobs uuid[], ended_as smallint, ended_before timestamptz, out handled integer, out gone integer)
 language plpgsql
+set jit = off
 as $$
 #variable_conflict use_column
 declare

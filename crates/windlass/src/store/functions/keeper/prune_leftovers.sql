@@ -5,6 +5,7 @@
 drop function if exists windlass.prune_leftovers(integer); -- of earlier builds
 create or replace function windlass.prune_leftovers(most integer) returns integer
 language plpgsql
+set jit = off
 as $$
 #variable_conflict use_column
 declare

@@ -67,6 +67,7 @@ $$;
 drop function if exists windlass.return_to_passed(integer); -- of earlier builds
 create or replace function windlass.return_to_passed(most integer) returns void
 language plpgsql
+set jit = off
 as $$
 #variable_conflict use_column
 declare

@@ -60,6 +60,7 @@ $$;
 create or replace function windlass.end_taken(
   of_tenant uuid, job uuid, with_token uuid, ended text, again text, delay interval, texts jsonb) returns text
 language plpgsql
+set jit = off
 as $$
 #variable_conflict use_column
 declare
@@ -80,8 +81,10 @@ begin
     left join windlass.job b on b.tenant_id = l.tenant_id and b.id = l.job_id
    where r.tenant_id = own_tenant and r.job_id = end_taken.job and r.token = with_token;
   if not found then
-    perform windlass.check_read_committed(); -- an old snapshot does not contain a job that was taken since
-    perform windlass.raise_lease_lost(end_taken.job);
+    if windlass.has_newer_lease(own_tenant, end_taken.job) then
+      perform windlass.need_read_committed();
+    end if;
+    perform windlass.refuse_lease(end_taken.job);
   end if;
   detail := windlass.settlement(ended, again, (extract(epoch from delay) * 1000)::numeric, held.failures, held.lost, held.snoozes,
     held.max_attempts, held.max_lost, held.max_snoozes, held.backoff, held.on_timeout, held.on_lost, held.is_canceled,
@@ -93,6 +96,31 @@ begin
   return case done when 'overruled' then 'canceled' else windlass.state_name((detail -> 'next')::smallint) end;
 exception when lock_not_available then
   perform windlass.raise_locked(format('job %s', end_taken.job));
+end
+$$;
+
+-- Whether the job was taken since the snapshot of this transaction, which therefore does not contain its lease. An insert conflicts with
+-- rows that the snapshot does not contain, and fails (40001); if it conflicts with none, it is undone.
+create or replace function windlass.has_newer_lease(tenant uuid, job uuid) returns boolean
+language plpgsql
+set lock_timeout = '200ms'
+as $$
+begin
+  if current_setting('transaction_isolation') in ('read committed', 'read uncommitted') or job is null then
+    return false;
+  end if;
+  perform from windlass.pull_lease r where r.tenant_id = tenant and r.job_id = job for key share;
+  if not found then
+    insert into windlass.pull_lease (tenant_id, job_id, attempt, token, worker, lease_seconds, expires_at, times_out_at)
+      values (tenant, job, 0, '00000000-0000-0000-0000-000000000000', 0, 1, now(), now()) on conflict do nothing;
+    raise no_data_found;
+  end if;
+  return false;
+exception
+  when no_data_found or lock_not_available then -- a take that has not committed gave the caller no token
+    return false;
+  when serialization_failure then
+    return true;
 end
 $$;
 

@@ -10,6 +10,7 @@ returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 set lock_timeout = '200ms'
+set jit = off
 as $$
 #variable_conflict use_column
 declare

@@ -11,6 +11,7 @@ create or replace function windlass.pull_heartbeat(
 returns table (lease_expires_at timestamptz, cancel_requested boolean, lease_seconds integer)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
+set jit = off
 as $$
 #variable_conflict use_column
 declare

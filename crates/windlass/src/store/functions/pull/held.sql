@@ -5,6 +5,7 @@ returns table (definition_key text, failures smallint, lost smallint, snoozes sm
   cancel_requested boolean, deadline_ms bigint, ran_ms bigint, payload json)
 language sql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
+set jit = off
 as $$
   select windlass.tenant_for(tenant); -- even if no such job runs
   select d.key, l.failures, l.lost, l.snoozes, l.max_attempts, l.cancel_requested_at is not null,

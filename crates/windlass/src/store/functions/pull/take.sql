@@ -57,19 +57,12 @@ begin
     select r.id into own from windlass.pull_register(own_name, coalesce(host(inet_client_addr()), ''), '', coalesce(take.queues, '{}'),
       coalesce(take.keys, '{}'), 60, '{}') r;
   end if;
-  lanes := array(
-    select n.id from windlass.lane n join windlass.job_definitions d on d.id = n.definition_id
-     where n.tenant_id = own_tenant
-       and (coalesce(take.keys, '{}') = '{}' or d.key = any (take.keys))
-       and (coalesce(take.queues, '{}') = '{}' or n.queue = any (take.queues))
-       and exists (select from windlass.line l where l.lane = n.id)
-       and not exists (select from windlass.queues q where q.name = n.queue and q.is_paused)
-       and exists (select from windlass.tenants t where t.id = own_tenant and t.status = 'active')
-     order by case when not is_turn then n.priority end, random());
-  if lanes = '{}' or windlass.is_draining(own) then
+  if windlass.lanes_to_take(own, own_tenant, take.keys, take.queues, is_turn) = '{}' then
     return;
   end if;
   perform from windlass.job_workers w where w.id = own for no key update;
+  -- Again, because the tenant, a queue or the worker may have been stopped while this call waited for the row.
+  lanes := windlass.lanes_to_take(own, own_tenant, take.keys, take.queues, is_turn);
   for of_lane in
     select n.id, n.queue, d.key from unnest(lanes) with ordinality u (lane, ord)
       join windlass.lane n on n.id = u.lane join windlass.job_definitions d on d.id = n.definition_id order by u.ord
@@ -94,6 +87,29 @@ begin
   end loop;
 exception when lock_not_available then
   perform windlass.raise_locked('the worker ' || own_name);
+end
+$$;
+
+-- The lanes with queued jobs that a SQL worker may take now, in the order in which they are read. Volatile, so that it sees what was
+-- committed since the calling statement began.
+create or replace function windlass.lanes_to_take(own integer, own_tenant uuid, keys text[], queues text[], is_turn boolean)
+returns integer[]
+language plpgsql
+as $$
+#variable_conflict use_column
+begin
+  if windlass.is_draining(own) then
+    return '{}';
+  end if;
+  return array(
+    select n.id from windlass.lane n join windlass.job_definitions d on d.id = n.definition_id
+     where n.tenant_id = own_tenant
+       and (coalesce(keys, '{}') = '{}' or d.key = any (keys))
+       and (coalesce(queues, '{}') = '{}' or n.queue = any (queues))
+       and exists (select from windlass.line l where l.lane = n.id)
+       and not exists (select from windlass.queues q where q.name = n.queue and q.is_paused)
+       and exists (select from windlass.tenants t where t.id = own_tenant and t.status = 'active')
+     order by case when not is_turn then n.priority end, random());
 end
 $$;
 

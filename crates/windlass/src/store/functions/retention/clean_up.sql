@@ -7,6 +7,7 @@
 -- row and cancels the clean-up.
 create or replace function windlass.clean_up_first(tenant uuid, jobs uuid[]) returns uuid[]
 language plpgsql
+set jit = off
 as $$
 #variable_conflict use_column
 declare
@@ -65,6 +66,7 @@ $$;
 -- Index: purge_wait_of_tenant.
 create or replace function windlass.finish_clean_ups(most integer) returns integer
 language plpgsql
+set jit = off
 as $$
 #variable_conflict use_column
 declare

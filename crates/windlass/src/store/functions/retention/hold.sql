@@ -94,6 +94,7 @@ $$;
 -- Those of the jobs that are under a hold. Most tenants have none, and then this is one lookup.
 create or replace function windlass.held_jobs(tenant uuid, jobs uuid[]) returns uuid[]
 language plpgsql stable
+set jit = off
 as $$
 #variable_conflict use_column
 begin

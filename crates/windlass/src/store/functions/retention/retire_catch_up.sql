@@ -78,6 +78,7 @@ $$;
 -- Of these jobs, those that were to go stay. One with a note is left to it: it says what the job was.
 create or replace function windlass.retire_keep(of_range windlass.retiring, tenants uuid[], jobs uuid[]) returns void
 language plpgsql
+set jit = off
 as $$
 begin
   execute format($q$
@@ -103,6 +104,7 @@ $$;
 create or replace function windlass.retire_look_again(of_range windlass.retiring, most integer) returns boolean
 language plpgsql
 set enable_seqscan = off
+set jit = off
 as $$
 #variable_conflict use_column
 declare

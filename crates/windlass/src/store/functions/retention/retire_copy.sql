@@ -44,6 +44,7 @@ language plpgsql
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_nestloop = off
+set jit = off
 as $$
 declare
   to_key uuid[] := windlass.page_end(of_range.low, of_range.high, of_range.done_to, most);
@@ -80,6 +81,7 @@ language plpgsql
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
+set jit = off
 as $$
 declare
   tenants uuid[];

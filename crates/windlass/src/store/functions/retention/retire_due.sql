@@ -16,6 +16,7 @@ language plpgsql stable
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
+set jit = off
 as $$
 declare
   found_key uuid[];
@@ -57,6 +58,7 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
 set enable_nestloop = off
+set jit = off
 as $$
 #variable_conflict use_column
 begin

@@ -119,8 +119,11 @@ begin
     end if;
   end if;
   return windlass.shown_tenant(of_id);
-exception when lock_not_available then
-  perform windlass.raise_locked('the tenant');
+exception
+  when lock_not_available then
+    perform windlass.refuse_locked('the tenant');
+  when unique_violation then -- another tenant has the slug, perhaps only since this call began
+    perform windlass.refuse_used('slug', 'tenants_slug_unique');
 end
 $$;
 

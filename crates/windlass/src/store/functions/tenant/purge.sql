@@ -59,6 +59,7 @@ create or replace function windlass.purge_step(tenant uuid, most integer, by_kee
 language plpgsql
 set search_path = pg_catalog, windlass, pg_temp
 set lock_timeout = '200ms'
+set jit = off
 as $$
 #variable_conflict use_column
 declare

@@ -6,6 +6,8 @@
 -- Lock order: before all others of a retry.
 create or replace function windlass.lock_triggers_of(tenant uuid, jobs uuid[]) returns void
 language plpgsql
+set plan_cache_mode = force_custom_plan
+set jit = off
 as $$
 #variable_conflict use_column
 declare

@@ -22,6 +22,7 @@ select l.tenant_id, l.job_id, l.lane, l.seq, 0::smallint, l.worker, l.attempt, l
 create or replace function windlass.block_of(tenant uuid, job uuid) returns windlass.live
 language plpgsql stable
 set enable_seqscan = off
+set jit = off
 as $$
 #variable_conflict use_column
 declare
