@@ -9,7 +9,7 @@
 -- lease. The slots of a worker that another transaction has locked stay empty: the call serves many workers. One row at
 -- a time: the insert of the block by claim must be complete before the second one.
 -- Later lanes are claimed after rows of the earlier ones were locked, which is out of order for a limit: a claim waits a tenth of a second
--- for it, and then takes nothing under it (see hold_to_running).
+-- for it, and then takes nothing under it (see limit_to_running).
 create or replace function windlass.pull_claim(
   by_worker integer, with_token uuid, lanes integer[], after_seqs bigint[], counts integer[],
   workers integer[], lease_seconds integer[], tokens uuid[], seconds_present integer, in_epoch integer default 0)

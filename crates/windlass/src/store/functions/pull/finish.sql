@@ -82,9 +82,9 @@ begin
    where r.tenant_id = own_tenant and r.job_id = end_taken.job and r.token = with_token;
   if not found then
     if windlass.has_newer_lease(own_tenant, end_taken.job) then
-      perform windlass.need_read_committed();
+      perform windlass.check_read_committed();
     end if;
-    perform windlass.refuse_lease(end_taken.job);
+    perform windlass.raise_lease_lost(end_taken.job);
   end if;
   detail := windlass.settlement(ended, again, (extract(epoch from delay) * 1000)::numeric, held.failures, held.lost, held.snoozes,
     held.max_attempts, held.max_lost, held.max_snoozes, held.backoff, held.on_timeout, held.on_lost, held.is_canceled,

@@ -121,9 +121,9 @@ begin
   return windlass.shown_tenant(of_id);
 exception
   when lock_not_available then
-    perform windlass.refuse_locked('the tenant');
+    perform windlass.raise_locked('the tenant');
   when unique_violation then -- another tenant has the slug, perhaps only since this call began
-    perform windlass.refuse_used('slug', 'tenants_slug_unique');
+    perform windlass.raise_used('slug', 'tenants_slug_unique');
 end
 $$;
 
