@@ -40,7 +40,7 @@ use crate::error::{Error, Result};
 use crate::text;
 use expressions::{Expressions, LineStream};
 use lines::TextStream;
-use names::Names;
+use names::SecretNames;
 use values::{ValueStream, Values};
 
 /// The text that replaces a secret.
@@ -111,7 +111,7 @@ pub fn secrets_in(value: &Value) -> Vec<String> {
 pub struct Redactor {
     values: Values,
     expressions: Arc<Expressions>,
-    names: Arc<Names>,
+    names: Arc<SecretNames>,
     /// There were too many secrets to search for, so nothing is shown.
     withholds: bool,
 }
@@ -122,7 +122,7 @@ impl Default for Redactor {
         Self {
             values: Values::default(),
             expressions: Arc::default(),
-            names: Names::common(),
+            names: SecretNames::common(),
             withholds: false,
         }
     }
@@ -188,13 +188,13 @@ impl Redactor {
 
     /// The same with the names of a definition: letters and digits, in lower case.
     fn with_names(self, names: Vec<String>) -> Self {
-        if names.is_empty() { self } else { Self { names: Arc::new(Names::new(names)), ..self } }
+        if names.is_empty() { self } else { Self { names: Arc::new(SecretNames::new(names)), ..self } }
     }
 
     /// The same without its expressions, which apply to one definition.
     #[must_use]
     pub fn values_only(&self) -> Self {
-        Self { expressions: Arc::default(), names: Names::common(), ..self.clone() }
+        Self { expressions: Arc::default(), names: SecretNames::common(), ..self.clone() }
     }
 
     /// Returns whether there are no values and no expressions. Secrets are still recognized by their surroundings.

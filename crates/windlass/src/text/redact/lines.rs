@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::PLACEHOLDER;
-use super::names::Names;
+use super::names::SecretNames;
 use super::surroundings::{END, Hit, secrets};
 
 /// The distance of the windows of a long line.
@@ -20,7 +20,7 @@ const BODY_BYTES: usize = 16 * 1024;
 const BODY_LINE: usize = 32;
 
 pub(super) struct TextStream {
-    names: Arc<Names>,
+    names: Arc<SecretNames>,
     /// The incomplete line.
     held: Vec<u8>,
     /// How many bytes of this line are not held any more.
@@ -34,7 +34,7 @@ pub(super) struct TextStream {
 }
 
 impl TextStream {
-    pub(super) fn new(names: &Arc<Names>, is_in_key: bool) -> Self {
+    pub(super) fn new(names: &Arc<SecretNames>, is_in_key: bool) -> Self {
         Self {
             names: names.clone(),
             held: Vec::new(),

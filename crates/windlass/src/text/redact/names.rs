@@ -7,7 +7,7 @@ use regex::bytes::{Regex, RegexBuilder};
 use super::keys;
 
 /// The names, and a fast search for lines that can contain any of them.
-pub(super) struct Names {
+pub(super) struct SecretNames {
     /// The marks of a definition.
     own: Vec<String>,
     hint: Regex,
@@ -17,15 +17,15 @@ pub(super) struct Names {
 /// signs of a URL, a flag of a command, a block of PEM and a known form of tokens.
 const HINTS: &str = r"pass|secret|token|key|cred|authorization|cookie|pwd|pw|jwt|bearer|basic|identified|:\\?/\\?/|-----|eyj|gh[pousr]_|glpat-|xox[abeoprs]-|wl_";
 
-static COMMON: LazyLock<Arc<Names>> = LazyLock::new(|| Arc::new(Names::new(Vec::new())));
+static COMMON: LazyLock<Arc<SecretNames>> = LazyLock::new(|| Arc::new(SecretNames::new(Vec::new())));
 
-impl Default for Names {
+impl Default for SecretNames {
     fn default() -> Self {
         Self::new(Vec::new())
     }
 }
 
-impl Names {
+impl SecretNames {
     /// The common names only.
     pub(super) fn common() -> Arc<Self> {
         COMMON.clone()
@@ -74,9 +74,9 @@ mod tests {
     #[test]
     fn every_common_name_is_hinted_at() {
         for name in keys::MARKS.iter().chain(keys::WORDS) {
-            assert!(Names::common().is_secret(name.as_bytes()), "{name}");
+            assert!(SecretNames::common().is_secret(name.as_bytes()), "{name}");
         }
-        let own = Names::new(vec!["cardpin".to_owned()]);
+        let own = SecretNames::new(vec!["cardpin".to_owned()]);
         assert!(own.is_secret(b"Card-PIN") && own.is_secret(b"my.card_pin") && !own.is_secret(b"card"));
     }
 }

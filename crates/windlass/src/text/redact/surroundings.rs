@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use regex::bytes::{Captures, Regex};
 
 use super::extent::{self, Separator};
-use super::names::Names;
+use super::names::SecretNames;
 
 /// A secret in a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,7 +61,7 @@ pub(super) static END: LazyLock<Regex> =
     LazyLock::new(|| regex(r"(?-u)[A-Za-z0-9+/=\\]*-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"));
 
 /// The secrets of a line, ordered and without overlaps, and whether a private key starts that does not end in this line.
-pub(super) fn secrets(line: &[u8], names: &Names) -> (Vec<Hit>, bool) {
+pub(super) fn secrets(line: &[u8], names: &SecretNames) -> (Vec<Hit>, bool) {
     if !names.may_be_in(line) {
         return (Vec::new(), false);
     }
@@ -117,7 +117,7 @@ fn add(line: &[u8], hit: &Captures<'_>, extent: Option<(usize, usize)>, from: us
 }
 
 /// Values with a secret name. A value of another name is searched too.
-fn named(line: &[u8], names: &Names, hits: &mut Vec<Hit>) {
+fn named(line: &[u8], names: &SecretNames, hits: &mut Vec<Hit>) {
     let mut at = 0;
     while let Some(hit) = NAMED.captures_at(line, at) {
         let (Some(all), Some(name), Some(separator)) = (hit.get(0), hit.get(1), hit.get(3)) else { return };

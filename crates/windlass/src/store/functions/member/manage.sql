@@ -46,9 +46,11 @@ declare
 begin
   for ended in
     with recursive created (id, role, scopes) as (
-      select t.id, t.role, t.scopes from windlass.api_tokens t where t.tenant_id = of_tenant and t.created_by = 'user:' || by_user
+      select t.id, t.role, t.scopes from windlass.api_tokens t
+       where t.tenant_id = of_tenant and t.created_by = 'user:' || by_user
       union
-      select t.id, t.role, t.scopes from created c join windlass.api_tokens t on t.tenant_id = of_tenant and t.created_by = 'token:' || c.id)
+      select t.id, t.role, t.scopes
+        from created c join windlass.api_tokens t on t.tenant_id = of_tenant and t.created_by = 'token:' || c.id)
     select c.id from created c
      where left_role is null or windlass.role_rank(c.role, c.scopes) > windlass.role_rank(left_role, null) order by c.id
   loop
@@ -80,7 +82,8 @@ begin
 end
 $$;
 
--- Changes the role of a member, and ends the links that they have created, and the tokens that exceed the role. Returns the member, or null if there is none.
+-- Changes the role of a member, and ends the links that they have created, and the tokens that exceed the role.
+-- Returns the member, or null if there is none.
 create or replace function windlass.set_member_role(of_tenant uuid, of_user uuid, new_role text) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -116,7 +119,8 @@ begin
 end
 $$;
 
--- Removes a member, with the links and tokens that they have created, and the link to reset their password. Returns the removed member, or null.
+-- Removes a member, with the links and tokens that they have created, and the link to reset their password.
+-- Returns the removed member, or null.
 create or replace function windlass.remove_member(of_tenant uuid, of_user uuid) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp

@@ -217,7 +217,7 @@ fn a_long_secret_is_removed_to_the_end_of_its_line_in_bounded_memory() {
         assert_eq!(run(&plain(), text.as_bytes().chunks(1000)), clean, "{before}");
         assert_eq!(run(&plain(), text.as_bytes().chunks(7)), clean, "{before}");
     }
-    let mut stream = TextStream::new(&Names::common(), false);
+    let mut stream = TextStream::new(&SecretNames::common(), false);
     let mut clean = Vec::new();
     for _ in 0..1000 {
         stream.push(
