@@ -29,6 +29,7 @@ mod repeated;
 mod scale;
 mod schedule;
 mod server;
+mod soak;
 mod stolen;
 mod suite;
 mod table;
@@ -50,12 +51,21 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if let Command::SoakCommand(call) = &command {
+        return match soak::work::command::run(call) {
+            Ok(code) => ExitCode::from(code),
+            Err(error) => failed(&*error),
+        };
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return failed(&error),
     };
     let done = runtime.block_on(async {
         match command {
+            Command::Soak(words) => return run_soak(&words).await,
+            Command::SoakWorker(ledger) => soak::work::rust::run(&ledger).await,
+            Command::SoakCommand(_) => Ok(()),
             Command::Help => {
                 println!("{}", args::USAGE);
                 Ok(())
@@ -77,10 +87,22 @@ fn main() -> ExitCode {
             Command::Pages(plan) => pages::run(&plan).await,
             Command::Schedule(plan) => schedule::run(&plan).await,
         }
+        .map(|()| ExitCode::SUCCESS)
     });
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => failed(&*error),
+    }
+}
+
+/// Its command line is parsed by clap, which prints the help and the errors.
+async fn run_soak(words: &[String]) -> Result<ExitCode> {
+    match soak::SoakPlan::parse_words(words) {
+        Ok(plan) => soak::run(&plan).await,
+        Err(error) => {
+            error.print()?;
+            Ok(ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)))
+        }
     }
 }
 

@@ -1,0 +1,60 @@
+//! Tenants that come and go: created, used, suspended, resumed and deleted with their jobs, over HTTP.
+
+use std::time::Duration;
+
+use serde_json::json;
+use uuid::Uuid;
+
+use super::Callers;
+use super::http::{Answer, call};
+use super::intent::Author;
+use crate::soak::ledger::Fact;
+
+const JOBS: usize = 10;
+const PAUSE: Duration = Duration::from_secs(3);
+
+pub(super) async fn churn(callers: Callers, mut author: Author) {
+    let mut number = 0;
+    while !callers.is_stopped() {
+        tokio::select! {
+            () = tokio::time::sleep(PAUSE) => {}
+            () = callers.stop.cancelled() => return,
+        }
+        let _running = callers.site.gate.read().await;
+        number += 1;
+        // A lost response leaves a tenant that nobody uses.
+        let _ = one(&callers, &mut author, number).await;
+    }
+}
+
+async fn one(callers: &Callers, author: &mut Author, number: u32) -> Option<()> {
+    let body = json!({"slug": format!("guest-{number}"), "name": "Guest"});
+    let Answer::Done(tenant) =
+        call(callers, author, None, "POST", "/api/v1/admin/tenants", Some(&body), None).await
+    else {
+        return None;
+    };
+    let id: Uuid = tenant["id"].as_str()?.parse().ok()?;
+    for _ in 0..JOBS {
+        let mut intent = author.plain();
+        intent.tenant = id;
+        author.note_sent(&intent, "http");
+        match call(callers, author, Some(id), "POST", "/api/v1/jobs", Some(&intent.body()), None).await {
+            Answer::Done(job) => {
+                let job = job["id"].as_str()?.parse().ok()?;
+                callers.site.ledger.note(Fact::Acked { intent: intent.number, job, is_duplicate: false });
+            }
+            Answer::Refused(why) => author.note_refused(&intent, why),
+            Answer::Unknown => {}
+        }
+    }
+    let path = format!("/api/v1/admin/tenants/{id}");
+    for status in ["suspended", "active"] {
+        call(callers, author, None, "PATCH", &path, Some(&json!({"status": status})), None).await;
+    }
+    callers.site.ledger.note(Fact::TenantDeleteSent { tenant: id });
+    if let Answer::Done(_) = call(callers, author, None, "DELETE", &path, None, None).await {
+        callers.site.ledger.note(Fact::TenantDeleted { tenant: id });
+    }
+    Some(())
+}
