@@ -150,7 +150,9 @@ pub(crate) enum UsageError {
     UnknownName { name: String, known: String },
     #[error("'{word}' is missing or invalid: peer SYSTEM MEASURE COUNT CALLERS")]
     NoChild { word: &'static str },
-    #[error("the process of a soak requires the file of its ledger, and a command its directory of locks, job and attempt")]
+    #[error(
+        "the process of a soak requires the file of its ledger, and a command its directory of locks, job and attempt"
+    )]
     NoLedger,
     #[error("driver requires a mode: info, init, bulk, single, drain, steady or latency")]
     NoMode,
@@ -178,9 +180,9 @@ impl Command {
             Some(work::rust::PROCESS) => {
                 words.get(1).map(|file| Self::SoakWorker(file.into())).ok_or(UsageError::NoLedger)
             }
-            Some(work::command::PROCESS) => {
-                work::command::Call::parse(&words[1..]).map(Self::SoakCommand).map_err(|_| UsageError::NoLedger)
-            }
+            Some(work::command::PROCESS) => work::command::Call::parse(&words[1..])
+                .map(Self::SoakCommand)
+                .map_err(|_| UsageError::NoLedger),
             Some("prune") => parse_prune(&words[1..]).map(Self::Prune),
             Some("forever") => parse_forever(&words[1..]).map(Self::Forever),
             Some("pages") => parse_pages(&words[1..]).map(Self::Pages),

@@ -72,7 +72,13 @@ const QUIET_EVERY: Duration = Duration::from_secs(600);
 pub(crate) async fn run(plan: &SoakPlan) -> Result<ExitCode> {
     let directory = std::env::temp_dir().join(format!("windlass-soak-{}", std::process::id()));
     std::fs::create_dir_all(directory.join("ledger"))?;
-    println!("soak: seed {}, {} minutes, {} jobs, in {}", plan.seed, plan.minutes, plan.jobs, directory.display());
+    println!(
+        "soak: seed {}, {} minutes, {} jobs, in {}",
+        plan.seed,
+        plan.minutes,
+        plan.jobs,
+        directory.display()
+    );
     let site = Arc::new(Site {
         ledger: Arc::new(Ledger::open(&directory.join("ledger/harness"))?),
         directory: directory.clone(),
@@ -154,11 +160,7 @@ async fn soak(site: &Arc<Site>, plan: &SoakPlan) -> Result<Report> {
 }
 
 /// Pauses load and faults, lets every job end, and checks.
-async fn quiet_point(
-    site: &Arc<Site>,
-    installation: &Installation,
-    pace: &Pace,
-) -> Result<Vec<Violation>> {
+async fn quiet_point(site: &Arc<Site>, installation: &Installation, pace: &Pace) -> Result<Vec<Violation>> {
     let began = Instant::now();
     let _alone = site.gate.write().await;
     let drained = quiet::drain(site, installation).await?;
@@ -179,5 +181,8 @@ fn progress(site: &Site, pace: &Pace, faults: &Faults) {
     let injected: u64 = faults.counts().values().sum();
     let seconds = pace.elapsed().as_secs();
     let acked = site.acked.load(Ordering::Relaxed);
-    println!("soak: {seconds:>5} s  {acked:>8} jobs acknowledged  {:>6} unfinished  {injected:>5} faults", pace.backlog());
+    println!(
+        "soak: {seconds:>5} s  {acked:>8} jobs acknowledged  {:>6} unfinished  {injected:>5} faults",
+        pace.backlog()
+    );
 }

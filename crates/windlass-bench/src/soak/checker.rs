@@ -49,7 +49,10 @@ pub(crate) const CHECKS: [(&str, &str); 25] = [
     ("40", "a job canceled before it starts never starts, and one canceled while it runs ends as canceled"),
     ("48", "counters equal the rows"),
     ("49", "the audit trail is complete and its chain is intact"),
-    ("events", "an acknowledged event starts exactly one job, one rolled back none, and nothing is left behind"),
+    (
+        "events",
+        "an acknowledged event starts exactly one job, one rolled back none, and nothing is left behind",
+    ),
 ];
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -51,7 +51,12 @@ impl Faults {
     }
 
     /// Injects what is planned, by the clock of the load, and returns when the last fault has ended.
-    pub(crate) async fn run(self: Arc<Self>, planned: Vec<Planned>, pace: Arc<Pace>, stop: CancellationToken) {
+    pub(crate) async fn run(
+        self: Arc<Self>,
+        planned: Vec<Planned>,
+        pace: Arc<Pace>,
+        stop: CancellationToken,
+    ) {
         let mut running = JoinSet::new();
         for one in planned {
             while pace.elapsed() < one.at && !stop.is_cancelled() {
@@ -85,7 +90,8 @@ impl Faults {
                 match self.act(one.kind, StdRng::seed_from_u64(one.seed)).await {
                     Ok(detail) => return detail,
                     Err(error) => {
-                        let mut failed = self.failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                        let mut failed =
+                            self.failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                         failed.insert(one.kind, error.to_string());
                     }
                 }

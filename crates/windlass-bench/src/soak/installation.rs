@@ -78,7 +78,9 @@ impl Installation {
         let url = cluster.url(cluster.port);
         let windlass = plan.windlass()?;
         command(&windlass, &url, &["migrate"]).await?;
-        let token = command(&windlass, &url, &["--json", "tokens", "create", "soak", "--role", "super_admin"]).await?;
+        let token =
+            command(&windlass, &url, &["--json", "tokens", "create", "soak", "--role", "super_admin"])
+                .await?;
         let token: serde_json::Value = serde_json::from_str(&token)?;
         let token = token["token"].as_str().ok_or("the output has no token")?.to_owned();
         let client = cluster.ready().await?;
@@ -138,7 +140,10 @@ impl Installation {
             let name = format!("rust-worker-{number}");
             let ledger = directory.join("ledger").join(&name).display().to_string();
             let proxy = Proxy::start(self.cluster.port).await?;
-            let environment = vec![("DATABASE_URL".to_owned(), self.cluster.url(proxy.port))];
+            let environment = vec![
+                ("DATABASE_URL".to_owned(), self.cluster.url(proxy.port)),
+                ("RUST_BACKTRACE".to_owned(), "0".to_owned()),
+            ];
             let arguments = vec![work::rust::PROCESS.to_owned(), ledger];
             let path = std::env::current_exe()?;
             let program = Program { path, arguments, environment, user: None };
@@ -197,7 +202,9 @@ impl Installation {
             let ready = format!("{server}/health/ready");
             while !http.get(&ready).send().await.is_ok_and(|response| response.status().is_success()) {
                 if began.elapsed() > READY_LIMIT {
-                    return Err(format!("{ready} did not respond within {READY_LIMIT:?}; see the logs").into());
+                    return Err(
+                        format!("{ready} did not respond within {READY_LIMIT:?}; see the logs").into()
+                    );
                 }
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
@@ -231,7 +238,12 @@ async fn objects(url: &str, windlass: &Path) -> Result<([Uuid; 3], Vec<(Uuid, Ti
     let a = queue.ensure_tenant("soak-a", "Soak A", 1).await?;
     let b = queue.ensure_tenant("soak-b", "Soak B", 3).await?;
     let (queued, running) = (MAX_QUEUED.to_string(), MAX_RUNNING.to_string());
-    command(windlass, url, &["tenants", "create", "soak-c", "--max-queued", &queued, "--max-running", &running]).await?;
+    command(
+        windlass,
+        url,
+        &["tenants", "create", "soak-c", "--max-queued", &queued, "--max-running", &running],
+    )
+    .await?;
     let c = queue.ensure_tenant("soak-c", "Soak C", 1).await?;
     use work::{BRIEF, CHILD, COMMAND, EFFECT, EVENT, HTTP, LIMITED, PULL, TICK, WORK};
     for key in [WORK, LIMITED, EFFECT, BRIEF, EVENT, TICK, CHILD, COMMAND, HTTP, PULL] {

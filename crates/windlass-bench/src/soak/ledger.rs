@@ -37,50 +37,123 @@ pub(crate) enum Kind {
 #[serde(tag = "what", rename_all = "snake_case")]
 pub(crate) enum Fact {
     /// An enqueue is sent. The number is in the payload of its job; a request that is repeated keeps its number, and has a key.
-    Sent { intent: u64, tenant: Uuid, definition: String, way: String, key: Option<String>, dedupe_key: Option<String> },
+    Sent {
+        intent: u64,
+        tenant: Uuid,
+        definition: String,
+        way: String,
+        key: Option<String>,
+        dedupe_key: Option<String>,
+    },
     /// The enqueue was acknowledged: this job exists, and it is new or, if it is a duplicate, another enqueue created it.
-    Acked { intent: u64, job: Uuid, is_duplicate: bool },
+    Acked {
+        intent: u64,
+        job: Uuid,
+        is_duplicate: bool,
+    },
     /// The enqueue was rejected, or its transaction was rolled back: there must be no job. Without this and without an acknowledgment,
     /// the result is unknown, and both are correct.
-    Refused { intent: u64, why: String },
+    Refused {
+        intent: u64,
+        why: String,
+    },
     /// Jobs with the same ordering key are sent one after the other, so the numbers of the intents have their order.
-    Ordered { intent: u64, key: String },
+    Ordered {
+        intent: u64,
+        key: String,
+    },
     /// The job must not start before these have ended.
-    Depends { intent: u64, on: Vec<Uuid> },
+    Depends {
+        intent: u64,
+        on: Vec<Uuid>,
+    },
 
     /// An event, with the number that is in its payload.
-    Emitted { event: u64, tenant: Uuid },
-    EmitAcked { event: u64 },
-    EmitRefused { event: u64 },
+    Emitted {
+        event: u64,
+        tenant: Uuid,
+    },
+    EmitAcked {
+        event: u64,
+    },
+    EmitRefused {
+        event: u64,
+    },
 
     /// A run of an attempt starts in this process.
-    Started { job: Uuid, attempt: i32, pid: u32, kind: Kind },
+    Started {
+        job: Uuid,
+        attempt: i32,
+        pid: u32,
+        kind: Kind,
+    },
     /// It has ended, before the worker reported it; `is_success` is what it is going to report.
-    Ended { job: Uuid, attempt: i32, pid: u32, is_success: bool },
+    Ended {
+        job: Uuid,
+        attempt: i32,
+        pid: u32,
+        is_success: bool,
+    },
     /// The transaction in which a handler completed its attempt was committed.
-    Committed { job: Uuid, attempt: i32 },
+    Committed {
+        job: Uuid,
+        attempt: i32,
+    },
     /// A second process runs the same job, found by a file lock that the kernel releases when its holder dies.
-    Overlapped { job: Uuid, attempt: i32 },
+    Overlapped {
+        job: Uuid,
+        attempt: i32,
+    },
 
     /// Actions of operators. The first of each pair is written before the request, the second if it was acknowledged.
-    CancelSent { job: Uuid },
+    CancelSent {
+        job: Uuid,
+    },
     /// `was_running`: the job ends as canceled if it does not end before; otherwise it never starts again.
-    Canceled { job: Uuid, was_running: bool },
-    RetrySent { job: Uuid },
-    Retried { job: Uuid },
-    PurgeSent { jobs: Vec<Uuid> },
-    Purged { jobs: Vec<Uuid> },
+    Canceled {
+        job: Uuid,
+        was_running: bool,
+    },
+    RetrySent {
+        job: Uuid,
+    },
+    Retried {
+        job: Uuid,
+    },
+    PurgeSent {
+        jobs: Vec<Uuid>,
+    },
+    Purged {
+        jobs: Vec<Uuid>,
+    },
     /// From here on, the jobs of the tenant can be absent.
-    TenantDeleteSent { tenant: Uuid },
-    TenantDeleted { tenant: Uuid },
+    TenantDeleteSent {
+        tenant: Uuid,
+    },
+    TenantDeleted {
+        tenant: Uuid,
+    },
 
     /// A process of the installation was started, died, was stopped by SIGSTOP, or continued.
-    Born { pid: u32, name: String },
-    Died { pid: u32, name: String },
-    Frozen { pid: u32 },
-    Thawed { pid: u32 },
+    Born {
+        pid: u32,
+        name: String,
+    },
+    Died {
+        pid: u32,
+        name: String,
+    },
+    Frozen {
+        pid: u32,
+    },
+    Thawed {
+        pid: u32,
+    },
     /// A fault was injected. `detail`: what exactly was done.
-    Fault { kind: String, detail: String },
+    Fault {
+        kind: String,
+        detail: String,
+    },
     /// Load and faults are paused; everything ends.
     Quiet,
 }
@@ -139,8 +212,7 @@ mod tests {
         other.note(Fact::Died { pid: 7, name: "worker".into() });
         one.note(Fact::Quiet);
         std::io::Write::write_all(&mut &one.file, b"{\"at\":1,\"wh").unwrap();
-        let facts: Vec<Fact> =
-            read_all(&directory).unwrap().into_iter().map(|entry| entry.fact).collect();
+        let facts: Vec<Fact> = read_all(&directory).unwrap().into_iter().map(|entry| entry.fact).collect();
         std::fs::remove_dir_all(&directory).unwrap();
         assert_eq!(facts.len(), 3);
         assert_eq!(facts[1], Fact::Died { pid: 7, name: "worker".into() });

@@ -24,6 +24,12 @@ impl Recent {
         }
     }
 
+    /// The newest job of the tenant, or one of those before it: likely to wait or to run.
+    pub(crate) fn newest_of(&self, tenant: Uuid, skip: usize) -> Option<Uuid> {
+        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        jobs.iter().rev().filter(|(owner, _)| *owner == tenant).map(|(_, job)| *job).nth(skip)
+    }
+
     /// At most this many different jobs of the tenant.
     pub(crate) fn some_of(&self, tenant: Uuid, most: usize, random: &mut StdRng) -> Vec<Uuid> {
         let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);

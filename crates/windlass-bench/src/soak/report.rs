@@ -41,7 +41,9 @@ impl Report {
             seed: plan.seed,
             minutes: plan.minutes,
             jobs: checker::enqueued(evidence),
-            faults: names.map(|kind| (kind.as_str(), faults.get(&kind).copied().unwrap_or_default())).collect(),
+            faults: names
+                .map(|kind| (kind.as_str(), faults.get(&kind).copied().unwrap_or_default()))
+                .collect(),
             failures: failures
                 .into_iter()
                 .filter(|(kind, _)| !faults.contains_key(kind))
@@ -71,7 +73,9 @@ impl Report {
         let faults: u64 = self.faults.values().sum();
         println!("\ncommit {}, seed {}, {} minutes", self.commit, self.seed, self.minutes);
         println!("{} jobs, {faults} faults, {} violations", self.jobs, self.violations.len());
-        println!("{jobs} attempts lost their worker; the next one started after p50 {p50:.1} s, p99 {p99:.1} s, max {max:.1} s");
+        println!(
+            "{jobs} attempts lost their worker; the next one started after p50 {p50:.1} s, p99 {p99:.1} s, max {max:.1} s"
+        );
         for (name, why) in &self.failures {
             println!("{name} was not injected: {why}");
         }

@@ -39,17 +39,27 @@ pub(crate) async fn watch(
 }
 
 async fn snapshot(client: &Client, installation: &Installation) -> Result<Vec<(&'static str, String)>> {
-    let row = client.query_one(include_str!("snapshots.sql"), &[&installation.tenants[2], &work::LIMITED]).await?;
+    let row =
+        client.query_one(include_str!("snapshots.sql"), &[&installation.tenants[2], &work::LIMITED]).await?;
     let (queued, running, limited): (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
     let mut found = Vec::new();
     if queued > MAX_QUEUED {
-        found.push(("27", format!("a snapshot has {queued} unfinished jobs of a tenant with a quota of {MAX_QUEUED}")));
+        found.push((
+            "27",
+            format!("a snapshot has {queued} unfinished jobs of a tenant with a quota of {MAX_QUEUED}"),
+        ));
     }
     if running > MAX_RUNNING {
-        found.push(("25", format!("a snapshot has {running} running jobs of a tenant with a limit of {MAX_RUNNING}")));
+        found.push((
+            "25",
+            format!("a snapshot has {running} running jobs of a tenant with a limit of {MAX_RUNNING}"),
+        ));
     }
     if limited > i64::from(work::MAX_RUNNING) {
-        let text = format!("a snapshot has {limited} running jobs of a definition with a limit of {}", work::MAX_RUNNING);
+        let text = format!(
+            "a snapshot has {limited} running jobs of a definition with a limit of {}",
+            work::MAX_RUNNING
+        );
         found.push(("25", text));
     }
     Ok(found)

@@ -25,10 +25,9 @@ pub(super) fn check(evidence: &Evidence, index: &Index<'_>, found: &mut Vec<Viol
 /// Invariant 49: at least as many rows as acknowledgments, and not more than requests.
 fn every_action_is_audited(evidence: &Evidence, index: &Index<'_>, found: &mut Vec<Violation>) {
     let canceled = index.canceled.iter().map(|(job, acks)| (*job, acks.len() as u64)).collect();
-    for (action, acked, sent) in [
-        ("job.cancel", &canceled, &index.cancel_sent),
-        ("job.retry", &index.retried, &index.retry_sent),
-    ] {
+    for (action, acked, sent) in
+        [("job.cancel", &canceled, &index.cancel_sent), ("job.retry", &index.retried, &index.retry_sent)]
+    {
         for (job, sent) in sent {
             let rows = evidence.audited.get(&(action.to_owned(), *job)).copied().unwrap_or_default();
             let acked: &HashMap<Uuid, u64> = acked;
@@ -53,14 +52,16 @@ fn every_instant_is_decided_once(evidence: &Evidence, found: &mut Vec<Violation>
     for (trigger, due) in evidence.due.iter().filter(|due| !decided.contains_key(due)) {
         found.push(Violation::general("35", format!("instant {due} of {trigger} was not decided")));
     }
-    let jobs: HashSet<Uuid> = evidence.jobs.iter().filter(|job| job.definition == TICK).map(|job| job.id).collect();
+    let jobs: HashSet<Uuid> =
+        evidence.jobs.iter().filter(|job| job.definition == TICK).map(|job| job.id).collect();
     for job in evidence.fires.iter().filter_map(|fire| fire.job).filter(|job| !jobs.contains(job)) {
         found.push(Violation::of("35", job, "an instant fired, and its job does not exist"));
     }
 }
 
 fn every_event_starts_one_job(evidence: &Evidence, index: &Index<'_>, found: &mut Vec<Violation>) {
-    let jobs: HashSet<Uuid> = evidence.jobs.iter().filter(|job| job.definition == EVENT).map(|job| job.id).collect();
+    let jobs: HashSet<Uuid> =
+        evidence.jobs.iter().filter(|job| job.definition == EVENT).map(|job| job.id).collect();
     let mut seen: HashSet<u64> = HashSet::new();
     for event in &evidence.events {
         let n = event.n;
@@ -84,6 +85,9 @@ fn every_event_starts_one_job(evidence: &Evidence, index: &Index<'_>, found: &mu
         found.push(Violation::general("events", format!("event {n} was acknowledged, and does not exist")));
     }
     for n in evidence.emitted.iter().filter(|n| !seen.contains(n)) {
-        found.push(Violation::general("events", format!("the transaction of event {n} exists without the event")));
+        found.push(Violation::general(
+            "events",
+            format!("the transaction of event {n} exists without the event"),
+        ));
     }
 }

@@ -48,7 +48,6 @@ pub(crate) struct JobRow {
     pub(crate) parent: Option<Uuid>,
     pub(crate) max_attempts: u32,
     pub(crate) dedupe_key: Option<String>,
-    pub(crate) ordering_key: Option<String>,
     pub(crate) scheduled_for: Option<Timestamp>,
 }
 
@@ -101,8 +100,15 @@ pub(crate) struct FireRow {
 
 impl Outcome {
     /// In the order of the codes in the database.
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Succeeded, Self::Failed, Self::Timeout, Self::Canceled, Self::Lost, Self::Snoozed, Self::Released];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Succeeded,
+        Self::Failed,
+        Self::Timeout,
+        Self::Canceled,
+        Self::Lost,
+        Self::Snoozed,
+        Self::Released,
+    ];
 
     /// Whether it counts as a failure.
     pub(crate) const fn is_counted(self) -> bool {

@@ -77,7 +77,10 @@ pub(super) enum EmitState {
 
 /// The definitions whose jobs are not sent by a caller.
 fn is_of_intent(job: &JobRow) -> bool {
-    !matches!(job.definition.as_str(), crate::soak::work::CHILD | crate::soak::work::EVENT | crate::soak::work::TICK)
+    !matches!(
+        job.definition.as_str(),
+        crate::soak::work::CHILD | crate::soak::work::EVENT | crate::soak::work::TICK
+    )
 }
 
 impl<'a> Index<'a> {
@@ -122,7 +125,15 @@ impl<'a> Index<'a> {
         };
         match fact {
             Fact::Started { job, attempt, pid, kind } => {
-                let run = Run { job: *job, attempt: *attempt, pid: *pid, kind: *kind, from: at, to: None, end: None };
+                let run = Run {
+                    job: *job,
+                    attempt: *attempt,
+                    pid: *pid,
+                    kind: *kind,
+                    from: at,
+                    to: None,
+                    end: None,
+                };
                 open.entry(*pid).or_default().push(run);
             }
             Fact::Ended { job, attempt, pid, is_success } => {
@@ -163,7 +174,9 @@ impl<'a> Index<'a> {
             Fact::Ordered { intent, key } => {
                 self.intents.entry(*intent).or_default().ordering_key = Some(key.clone());
             }
-            Fact::Depends { intent, on } => self.intents.entry(*intent).or_default().depends_on.clone_from(on),
+            Fact::Depends { intent, on } => {
+                self.intents.entry(*intent).or_default().depends_on.clone_from(on)
+            }
             _ => {}
         }
     }
@@ -174,7 +187,9 @@ impl<'a> Index<'a> {
             Fact::CancelSent { job } => *self.cancel_sent.entry(*job).or_default() += 1,
             Fact::RetrySent { job } => *self.retry_sent.entry(*job).or_default() += 1,
             Fact::Retried { job } => *self.retried.entry(*job).or_default() += 1,
-            Fact::Canceled { job, was_running } => self.canceled.entry(*job).or_default().push((at, *was_running)),
+            Fact::Canceled { job, was_running } => {
+                self.canceled.entry(*job).or_default().push((at, *was_running))
+            }
             Fact::TenantDeleteSent { tenant } => drop(self.deleted_tenants.insert(*tenant)),
             Fact::Emitted { event, .. } => drop(self.emitted.insert(*event, EmitState::Unknown)),
             Fact::EmitAcked { event } => drop(self.emitted.insert(*event, EmitState::Acked)),

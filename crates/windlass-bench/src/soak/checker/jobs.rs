@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use uuid::Uuid;
 
+use super::Violation;
 use super::evidence::{Evidence, JobRow, Status};
 use super::index::{Index, IntentFacts, RunEnd};
-use super::Violation;
 use crate::soak::work::{BRIEF, CHILD, EFFECT, EVENT, TICK};
 
 pub(super) fn check(evidence: &Evidence, index: &Index<'_>, found: &mut Vec<Violation>) {
@@ -27,7 +27,11 @@ fn every_acknowledged_job_exists(index: &Index<'_>, found: &mut Vec<Violation>) 
             found.push(Violation::of("9", job, format!("the job of intent {number} has another payload")));
         }
         if is_there.is_none() && !may_be_absent(index, intent, job) {
-            found.push(Violation::of("9", job, format!("intent {number} was acknowledged, and its job does not exist")));
+            found.push(Violation::of(
+                "9",
+                job,
+                format!("intent {number} was acknowledged, and its job does not exist"),
+            ));
         }
     }
 }
@@ -37,7 +41,8 @@ fn may_be_absent(index: &Index<'_>, intent: &IntentFacts, job: Uuid) -> bool {
     let has_succeeded = || {
         let runs = index.runs.get(&job).into_iter().flatten();
         // The end of a frozen run is not known.
-        runs.into_iter().any(|run| matches!(run.end, Some(RunEnd::Ended { is_success: true } | RunEnd::Frozen)))
+        runs.into_iter()
+            .any(|run| matches!(run.end, Some(RunEnd::Ended { is_success: true } | RunEnd::Frozen)))
     };
     index.purge_sent.contains(&job)
         || index.deleted_tenants.contains(&intent.tenant)
@@ -60,7 +65,9 @@ fn every_job_was_asked_for(evidence: &Evidence, index: &Index<'_>, found: &mut V
             CHILD => Some("it follows no job".to_owned()),
             _ => match index.intents.get(&job.n) {
                 None => Some(format!("intent {} was never sent", job.n)),
-                Some(intent) if intent.is_refused => Some(format!("intent {} was refused or rolled back", job.n)),
+                Some(intent) if intent.is_refused => {
+                    Some(format!("intent {} was refused or rolled back", job.n))
+                }
                 Some(intent) if intent.way == "sql" && !evidence.sent.contains(&job.n) => {
                     Some(format!("the row of intent {}'s transaction does not exist", job.n))
                 }
@@ -94,7 +101,9 @@ fn every_key_has_one_job(evidence: &Evidence, index: &Index<'_>, found: &mut Vec
             found.push(Violation::of(check, jobs[1].id, format!("intent {number} has {} jobs", jobs.len())));
         }
     }
-    for (number, intent) in index.intents.iter().filter(|(_, intent)| intent.has_key && intent.acked.len() > 1) {
+    for (number, intent) in
+        index.intents.iter().filter(|(_, intent)| intent.has_key && intent.acked.len() > 1)
+    {
         let ids: HashSet<Uuid> = intent.acked.iter().map(|(job, _)| *job).collect();
         if ids.len() > 1 {
             let text = format!("the repeated request of intent {number} returned {} jobs", ids.len());
@@ -134,7 +143,11 @@ fn every_job_has_one_end(evidence: &Evidence, index: &Index<'_>, found: &mut Vec
         let attempts = index.attempts.get(&job.id).map_or(&[][..], Vec::as_slice);
         let ends = attempts.iter().filter(|row| row.status.is_some()).count();
         if waiting.len() + ends != 1 {
-            let text = format!("it is in {} places ({}), with {ends} final statuses", waiting.len(), waiting.join(", "));
+            let text = format!(
+                "it is in {} places ({}), with {ends} final statuses",
+                waiting.len(),
+                waiting.join(", ")
+            );
             found.push(Violation::of("2", job.id, text));
         }
         if let [place] = waiting {
@@ -143,14 +156,21 @@ fn every_job_has_one_end(evidence: &Evidence, index: &Index<'_>, found: &mut Vec
         let last = attempts.iter().map(|row| row.attempt).max();
         let is_last = |row: &&&super::evidence::AttemptRow| row.attempt == 0 || Some(row.attempt) == last;
         let is_retried = index.retry_sent.contains_key(&job.id);
-        if ends == 1 && !is_retried && !attempts.iter().filter(|row| row.status.is_some()).any(|row| is_last(&row)) {
+        if ends == 1
+            && !is_retried
+            && !attempts.iter().filter(|row| row.status.is_some()).any(|row| is_last(&row))
+        {
             found.push(Violation::of("4", job.id, "an attempt follows the one with the final status"));
         }
     }
 }
 
 /// Invariant 17.
-fn what_follows_a_job_exists_if_it_succeeded(evidence: &Evidence, index: &Index<'_>, found: &mut Vec<Violation>) {
+fn what_follows_a_job_exists_if_it_succeeded(
+    evidence: &Evidence,
+    index: &Index<'_>,
+    found: &mut Vec<Violation>,
+) {
     let mut children: HashMap<Uuid, u64> = HashMap::new();
     for job in evidence.jobs.iter().filter(|job| job.definition == CHILD) {
         *children.entry(job.parent.unwrap_or_default()).or_default() += 1;
@@ -159,7 +179,8 @@ fn what_follows_a_job_exists_if_it_succeeded(evidence: &Evidence, index: &Index<
         let is = children.get(&job.id).copied().unwrap_or_default();
         let successes = successes(index, job);
         if is != job.children * successes {
-            let text = format!("{is} jobs follow it, {} are expected after {successes} successes", job.children);
+            let text =
+                format!("{is} jobs follow it, {} are expected after {successes} successes", job.children);
             found.push(Violation::of("17", job.id, text));
         }
     }
@@ -181,11 +202,19 @@ fn every_effect_is_a_success(evidence: &Evidence, index: &Index<'_>, found: &mut
         .collect();
     for (job, attempt) in evidence.effects.iter().filter(|effect| of_effect(effect.0)) {
         if !succeeded.contains(&(*job, *attempt)) {
-            found.push(Violation::of("16", *job, format!("attempt {attempt} did not succeed, and its write is visible")));
+            found.push(Violation::of(
+                "16",
+                *job,
+                format!("attempt {attempt} did not succeed, and its write is visible"),
+            ));
         }
     }
     for (job, attempt) in succeeded.difference(&evidence.effects) {
-        found.push(Violation::of("16", *job, format!("attempt {attempt} succeeded, and its write is not visible")));
+        found.push(Violation::of(
+            "16",
+            *job,
+            format!("attempt {attempt} succeeded, and its write is not visible"),
+        ));
     }
 }
 

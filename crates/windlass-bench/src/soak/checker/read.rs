@@ -21,14 +21,22 @@ pub(crate) async fn read(
     schedules: &[(Uuid, Timestamp)],
 ) -> Result<Evidence> {
     let mut evidence = Evidence { entries: ledger::read_all(ledgers)?, ..Evidence::default() };
-    let tx = client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true).start().await?;
+    let tx = client
+        .build_transaction()
+        .isolation_level(IsolationLevel::RepeatableRead)
+        .read_only(true)
+        .start()
+        .await?;
     let rows = tx.query(include_str!("read/jobs.sql"), &[]).await?;
     evidence.jobs = rows.iter().map(job).collect();
     let query = "select job_id, attempt, outcome, job_status, started_at from windlass.history";
     evidence.attempts = tx.query(query, &[]).await?.iter().map(attempt).collect::<Result<_>>()?;
     for (place, query) in [
         ("queued", "select unnest(ids) from windlass.line"),
-        ("running", "select ids[n] from windlass.live, generate_subscripts(ids, 1) n where (ended >> (n - 1)) & 1 = 0"),
+        (
+            "running",
+            "select ids[n] from windlass.live, generate_subscripts(ids, 1) n where (ended >> (n - 1)) & 1 = 0",
+        ),
         ("scheduled", "select job_id from windlass.deferred"),
         ("blocked", "select job_id from windlass.blocked"),
     ] {
@@ -39,8 +47,10 @@ pub(crate) async fn read(
     evidence.sent = numbers(&tx, "select intent from soak.sent").await?;
     evidence.emitted = numbers(&tx, "select event from soak.emitted").await?;
     evidence.events = events(&tx).await?;
-    let fires = tx.query("select trigger_id, due_at, job_id from windlass.fire where kind = 'schedule'", &[]).await?;
-    evidence.fires = fires.iter().map(|row| FireRow { trigger: row.get(0), due: row.get(1), job: row.get(2) }).collect();
+    let fires =
+        tx.query("select trigger_id, due_at, job_id from windlass.fire where kind = 'schedule'", &[]).await?;
+    evidence.fires =
+        fires.iter().map(|row| FireRow { trigger: row.get(0), due: row.get(1), job: row.get(2) }).collect();
     evidence.due = due(&tx, schedules).await?;
     let counters = tx.query(include_str!("read/counters.sql"), &[]).await?;
     evidence.counters = counters.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();
@@ -61,8 +71,7 @@ fn job(row: &Row) -> JobRow {
         parent: row.get(5),
         max_attempts: u32::from(row.get::<_, i16>(6).unsigned_abs()),
         dedupe_key: row.get(7),
-        ordering_key: row.get(8),
-        scheduled_for: row.get(9),
+        scheduled_for: row.get(8),
     }
 }
 
@@ -90,7 +99,11 @@ async fn events(tx: &Transaction<'_>) -> Result<Vec<EventRow>> {
            exists (select from windlass.event_pending p where p.tenant_id = e.tenant_id and p.event_id = e.id)
       from windlass.event e where e.payload ? 'n'";
     let rows = tx.query(query, &[]).await?;
-    let event = |row: &Row| EventRow { n: row.get::<_, i64>(0).unsigned_abs(), fired: row.get(1), is_pending: row.get(2) };
+    let event = |row: &Row| EventRow {
+        n: row.get::<_, i64>(0).unsigned_abs(),
+        fired: row.get(1),
+        is_pending: row.get(2),
+    };
     Ok(rows.iter().map(event).collect())
 }
 

@@ -25,14 +25,18 @@ pub(super) fn check(evidence: &Evidence, index: &Index<'_>, found: &mut Vec<Viol
 /// Invariants 3 and 15.
 fn every_start_is_an_attempt(evidence: &Evidence, index: &Index<'_>, found: &mut Vec<Violation>) {
     for (job, runs) in &index.runs {
-        let attempts: HashSet<i32> = index.attempts.get(job).into_iter().flatten().map(|row| row.attempt).collect();
+        let attempts: HashSet<i32> =
+            index.attempts.get(job).into_iter().flatten().map(|row| row.attempt).collect();
         let mut started: HashSet<i32> = HashSet::new();
         for run in runs {
             // An HTTP request can arrive twice, because its response can be lost.
             if !started.insert(run.attempt) && run.kind != Kind::Http {
                 found.push(Violation::of("15", *job, format!("attempt {} was started twice", run.attempt)));
             }
-            if index.jobs.contains_key(job) && !attempts.contains(&run.attempt) && evidence.unfinished.iter().all(|(id, _)| id != job) {
+            if index.jobs.contains_key(job)
+                && !attempts.contains(&run.attempt)
+                && evidence.unfinished.iter().all(|(id, _)| id != job)
+            {
                 let text = format!("attempt {} was started, and is not in the history", run.attempt);
                 found.push(Violation::of("3", *job, text));
             }
@@ -53,7 +57,11 @@ fn every_start_is_an_attempt(evidence: &Evidence, index: &Index<'_>, found: &mut
         let Fact::Committed { job, attempt } = entry.fact else { continue };
         let row = index.attempts.get(&job).into_iter().flatten().find(|row| row.attempt == attempt);
         if row.is_some_and(|row| row.outcome != Some(Outcome::Succeeded)) {
-            found.push(Violation::of("15", job, format!("attempt {attempt} was committed by its handler, and did not succeed")));
+            found.push(Violation::of(
+                "15",
+                job,
+                format!("attempt {attempt} was committed by its handler, and did not succeed"),
+            ));
         }
     }
 }
@@ -70,7 +78,11 @@ fn every_attempt_is_within_its_budget(evidence: &Evidence, index: &Index<'_>, fo
             found.push(Violation::of("13", job.id, text));
         }
         if lost > u64::from(MAX_LOST) * budgets {
-            found.push(Violation::of("14", job.id, format!("{lost} lost attempts of {MAX_LOST}, {budgets} times")));
+            found.push(Violation::of(
+                "14",
+                job.id,
+                format!("{lost} lost attempts of {MAX_LOST}, {budgets} times"),
+            ));
         }
     }
 }
@@ -81,14 +93,21 @@ fn no_two_runs_overlap(evidence: &Evidence, index: &Index<'_>, found: &mut Vec<V
         let supervised: Vec<&Run> = runs.iter().filter(|run| run.kind == Kind::Rust).collect();
         for pair in supervised.windows(2) {
             if pair[0].to.is_some_and(|to| to > pair[1].from) && !index.purge_sent.contains(job) {
-                let text = format!("attempt {} started before attempt {} had ended", pair[1].attempt, pair[0].attempt);
+                let text = format!(
+                    "attempt {} started before attempt {} had ended",
+                    pair[1].attempt, pair[0].attempt
+                );
                 found.push(Violation::of("18", *job, text));
             }
         }
     }
     for entry in &evidence.entries {
         if let Fact::Overlapped { job, attempt } = entry.fact {
-            found.push(Violation::of("18", job, format!("attempt {attempt} found another process of the job")));
+            found.push(Violation::of(
+                "18",
+                job,
+                format!("attempt {attempt} found another process of the job"),
+            ));
         }
     }
 }
@@ -104,7 +123,11 @@ fn no_key_has_two_active_jobs(evidence: &Evidence, index: &Index<'_>, found: &mu
     for ((_, key), mut spans) in of_key {
         spans.sort_unstable();
         for pair in spans.windows(2).filter(|pair| pair[0].1 > pair[1].0) {
-            found.push(Violation::of("22", pair[1].2, format!("it ran while job {} of the key {key} did", pair[0].2)));
+            found.push(Violation::of(
+                "22",
+                pair[1].2,
+                format!("it ran while job {} of the key {key} did", pair[0].2),
+            ));
         }
     }
 }
@@ -114,7 +137,10 @@ fn the_limit_is_never_exceeded(evidence: &Evidence, index: &Index<'_>, found: &m
     let mut changes: Vec<(u64, i32, Uuid)> = Vec::new();
     for (job, runs) in &index.runs {
         let is_limited = index.jobs.get(job).is_some_and(|row| row.definition == LIMITED);
-        for run in runs.iter().filter(|run| is_limited && run.kind == Kind::Rust && !index.purge_sent.contains(&run.job)) {
+        for run in runs
+            .iter()
+            .filter(|run| is_limited && run.kind == Kind::Rust && !index.purge_sent.contains(&run.job))
+        {
             changes.push((run.from, 1, *job));
             changes.push((run.to.unwrap_or(run.from), -1, *job));
         }
@@ -142,7 +168,8 @@ fn every_order_is_kept(evidence: &Evidence, index: &Index<'_>, found: &mut Vec<V
         if let Some(key) = intent.ordering_key.as_deref() {
             let before = last.entry((intent.tenant, key)).or_insert((0, job));
             if before.0 > from {
-                let text = format!("it started before job {}, the previous one of its key, had ended", before.1);
+                let text =
+                    format!("it started before job {}, the previous one of its key, had ended", before.1);
                 found.push(Violation::of("31", job, text));
             }
             *before = (*before).max((to, job));
@@ -178,7 +205,11 @@ fn every_cancel_is_final(index: &Index<'_>, found: &mut Vec<Violation>) {
         for (at, was_running) in cancels {
             let late = index.runs.get(job).into_iter().flatten().find(|run| run.from > *at);
             if let Some(run) = late.filter(|_| !was_running) {
-                found.push(Violation::of("40", *job, format!("attempt {} started after its cancel", run.attempt)));
+                found.push(Violation::of(
+                    "40",
+                    *job,
+                    format!("attempt {} started after its cancel", run.attempt),
+                ));
             }
         }
         let is_kept = index.jobs.get(job).is_some_and(|row| row.definition != BRIEF);

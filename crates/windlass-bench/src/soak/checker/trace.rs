@@ -31,7 +31,9 @@ fn lines(evidence: &Evidence, index: &Index<'_>, job: Uuid) -> Vec<String> {
         })
         .collect();
     lines.extend(row.map(|row| format!("  the row: {row:?}")));
-    lines.extend(index.attempts.get(&job).into_iter().flatten().map(|attempt| format!("  history: {attempt:?}")));
+    lines.extend(
+        index.attempts.get(&job).into_iter().flatten().map(|attempt| format!("  history: {attempt:?}")),
+    );
     let places = evidence.unfinished.iter().filter(|(id, _)| *id == job);
     lines.extend(places.map(|(_, place)| format!("  place: {place}")));
     lines

@@ -47,7 +47,8 @@ pub(super) async fn lock_table(installation: &Installation, random: &mut StdRng)
     let table = TABLES.choose(random).unwrap_or(&TABLES[0]);
     let milliseconds =
         if random.random_bool(0.3) { LEASE_SECONDS * 1000 + 2000 } else { random.random_range(300..3000) };
-    let lock = format!("begin; set local lock_timeout = '5s'; lock table windlass.{table} in access exclusive mode");
+    let lock =
+        format!("begin; set local lock_timeout = '5s'; lock table windlass.{table} in access exclusive mode");
     client.batch_execute(&lock).await?;
     tokio::time::sleep(Duration::from_millis(milliseconds)).await;
     // The session may have been terminated, which releases the lock too.

@@ -13,8 +13,11 @@ use crate::soak::installation::proxy::{Direction, Network, Proxy};
 use crate::soak::work::LEASE_SECONDS;
 
 pub(super) async fn disturb(installation: &Installation, kind: Kind, random: &mut StdRng) -> Result<String> {
-    let mut networks: Vec<(&str, &Proxy)> = vec![("library", &installation.library), ("sql", &installation.sql)];
-    networks.extend(installation.slots.iter().filter_map(|slot| Some((slot.name.as_str(), slot.proxy.as_ref()?))));
+    let mut networks: Vec<(&str, &Proxy)> =
+        vec![("library", &installation.library), ("sql", &installation.sql)];
+    networks.extend(
+        installation.slots.iter().filter_map(|slot| Some((slot.name.as_str(), slot.proxy.as_ref()?))),
+    );
     let (name, proxy) = *networks.choose(random).ok_or("there is no network")?;
     let by = Duration::from_millis(random.random_range(50..1500));
     let network = match kind {
@@ -27,8 +30,11 @@ pub(super) async fn disturb(installation: &Installation, kind: Kind, random: &mu
         _ => Network::Cut,
     };
     // Half of them past the lease of a worker.
-    let milliseconds =
-        if random.random_bool(0.5) { LEASE_SECONDS * 1000 + random.random_range(1000..4000) } else { random.random_range(200..3000) };
+    let milliseconds = if random.random_bool(0.5) {
+        LEASE_SECONDS * 1000 + random.random_range(1000..4000)
+    } else {
+        random.random_range(200..3000)
+    };
     proxy.set(network);
     tokio::time::sleep(Duration::from_millis(milliseconds)).await;
     proxy.set(Network::Healthy);

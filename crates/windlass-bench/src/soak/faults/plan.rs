@@ -139,7 +139,8 @@ impl Kind {
 
     /// All kinds; a rolling upgrade needs a second program.
     pub(crate) fn all(has_previous: bool) -> Vec<Self> {
-        let mut kinds: Vec<Self> = Victim::ALL.into_iter().flat_map(|victim| [Self::Kill(victim), Self::Freeze(victim)]).collect();
+        let mut kinds: Vec<Self> =
+            Victim::ALL.into_iter().flat_map(|victim| [Self::Kill(victim), Self::Freeze(victim)]).collect();
         kinds.extend([
             Self::StepClock,
             Self::TerminateBackends,

@@ -34,7 +34,10 @@ pub(super) async fn crash_in_checkpoint(installation: &Installation, after: Dura
     // It fails with the connection.
     let _ = checkpoint.await;
     back(installation).await?;
-    Ok(format!("after {after:?}, {}", if was_writing { "while it was written" } else { "when it was complete" }))
+    Ok(format!(
+        "after {after:?}, {}",
+        if was_writing { "while it was written" } else { "when it was complete" }
+    ))
 }
 
 /// The postmaster first, so that it cannot clean up, then its children.
@@ -73,7 +76,9 @@ fn fill(path: &std::path::Path) -> Result<u64> {
         match file.write(&block) {
             Ok(written) => bytes += written as u64,
             // The last bytes one by one would take long; a page is all that Postgres asks for.
-            Err(error) if error.kind() == std::io::ErrorKind::StorageFull && block.len() > 4096 => block.truncate(4096),
+            Err(error) if error.kind() == std::io::ErrorKind::StorageFull && block.len() > 4096 => {
+                block.truncate(4096)
+            }
             Err(error) if error.kind() == std::io::ErrorKind::StorageFull => return Ok(bytes),
             Err(error) => return Err(error.into()),
         }

@@ -56,12 +56,15 @@ impl Cluster {
             let megabytes = BASE_MEGABYTES + jobs * BYTES_PER_JOB / (1 << 20);
             let options = format!("size={megabytes}m,uid=postgres,gid=postgres,mode=0700");
             cluster.is_mounted =
-                run("mount", &["-t", "tmpfs", "-o", &options, "windlass-soak", text(&cluster.data)?]).await.is_ok();
+                run("mount", &["-t", "tmpfs", "-o", &options, "windlass-soak", text(&cluster.data)?])
+                    .await
+                    .is_ok();
             run("chown", &["postgres:postgres", text(&cluster.data)?, text(&cluster.sockets)?]).await?;
             fs::set_permissions(directory, fs::Permissions::from_mode(0o755))?;
         }
         let initdb = cluster.bin.join("initdb");
-        let mut words = vec![text(&initdb)?, "-D", text(&cluster.data)?, "-U", NAME, "-A", "trust", "-E", "UTF8"];
+        let mut words =
+            vec![text(&initdb)?, "-D", text(&cluster.data)?, "-U", NAME, "-A", "trust", "-E", "UTF8"];
         words.extend(["--locale=C", "--no-sync"]);
         match &cluster.user {
             Some(user) => {

@@ -47,7 +47,9 @@ async fn send(callers: &Callers, author: &mut Author, intent: &Intent) {
     // A request whose response was lost may still be committed after another one with its key was rejected.
     let mut was_lost = false;
     for _ in 0..tries {
-        match call(callers, author, Some(intent.tenant), "POST", "/api/v1/jobs", Some(&intent.body()), key).await {
+        match call(callers, author, Some(intent.tenant), "POST", "/api/v1/jobs", Some(&intent.body()), key)
+            .await
+        {
             Answer::Done(job) => {
                 let id = job["id"].as_str().and_then(|id| id.parse().ok());
                 // Without a key of its own, 200 instead of 201 means that another job holds the dedupe key.
@@ -82,7 +84,8 @@ pub(super) async fn bulk(callers: Callers, mut author: Author) {
             author.note_sent(intent, "http bulk");
         }
         let body = json!({"jobs": intents.iter().map(Intent::body).collect::<Vec<_>>()});
-        match call(&callers, &mut author, Some(tenant), "POST", "/api/v1/jobs/bulk", Some(&body), None).await {
+        match call(&callers, &mut author, Some(tenant), "POST", "/api/v1/jobs/bulk", Some(&body), None).await
+        {
             Answer::Done(response) => {
                 let results = response["results"].as_array().cloned().unwrap_or_default();
                 for (intent, result) in intents.iter().zip(results) {
@@ -128,7 +131,8 @@ pub(super) async fn call(
 ) -> Answer {
     let server = &callers.installation.servers[usize::from(author.chance(0.5))];
     let Ok(method) = method.parse() else { return Answer::Refused(format!("unknown method {method}")) };
-    let mut request = callers.http.request(method, format!("{server}{path}")).bearer_auth(&callers.installation.token);
+    let mut request =
+        callers.http.request(method, format!("{server}{path}")).bearer_auth(&callers.installation.token);
     if let Some(tenant) = tenant {
         request = request.header("x-tenant-id", tenant.to_string());
     }

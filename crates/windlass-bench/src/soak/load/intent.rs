@@ -59,7 +59,8 @@ impl Author {
         let mut intent = self.plain();
         match self.random.random_range(0..100) {
             0..10 => {
-                intent.ordering_key = Some(format!("order {} {}", self.number, self.random.random_range(0..3)));
+                intent.ordering_key =
+                    Some(format!("order {} {}", self.number, self.random.random_range(0..3)));
                 intent.definition = WORK;
             }
             10..18 => intent.dedupe_key = Some(format!("key {}", self.random.random_range(0..10))),
@@ -98,8 +99,8 @@ impl Author {
             88..94 => (HTTP, self.random.random_range(0..100)),
             _ => (PULL, self.random.random_range(0..100)),
         };
-        // A long run is likely to be hit by a fault.
-        let ms = if self.chance(0.02) { 1500 } else { ms };
+        // Long runs are more likely to be hit by a fault.
+        let ms = if self.chance(0.05) { self.random.random_range(200..2000) } else { ms };
         let act = match self.random.random_range(0..100) {
             0..85 => Act::Succeed,
             85..91 => Act::FailOnce,
@@ -132,7 +133,14 @@ impl Author {
         let key = intent.idempotency_key.clone();
         let definition = intent.definition.to_owned();
         let dedupe_key = intent.dedupe_key.clone();
-        let sent = Fact::Sent { intent: number, tenant: intent.tenant, definition, way: way.to_owned(), key, dedupe_key };
+        let sent = Fact::Sent {
+            intent: number,
+            tenant: intent.tenant,
+            definition,
+            way: way.to_owned(),
+            key,
+            dedupe_key,
+        };
         self.site.ledger.note(sent);
         if let Some(key) = &intent.ordering_key {
             self.site.ledger.note(Fact::Ordered { intent: number, key: key.clone() });

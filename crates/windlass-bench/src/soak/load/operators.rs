@@ -5,8 +5,8 @@ use std::time::Duration;
 use rand::Rng;
 use serde_json::json;
 use uuid::Uuid;
-use windlass::retention::HoldOn;
 use windlass::job::{Canceled, State};
+use windlass::retention::HoldOn;
 
 use super::http::{Answer, call};
 use super::intent::Author;
@@ -21,14 +21,16 @@ pub(super) async fn act(callers: Callers, mut author: Author) {
         let _running = callers.site.gate.read().await;
         let tenant = author.tenants[author.random.random_range(0..3)];
         let jobs = callers.site.recent.some_of(tenant, 3, &mut author.random);
-        let Some(job) = jobs.first().copied() else { continue };
+        let newest = callers.site.recent.newest_of(tenant, author.random.random_range(0..3));
+        let (Some(job), Some(newest)) = (jobs.first().copied(), newest) else { continue };
         // Whatever is not acknowledged is not required, and not excluded either.
         let limited = async {
             match author.random.random_range(0..100) {
-                0..25 => cancel(&callers, tenant, job).await,
-                25..45 => cancel_over_http(&callers, &mut author, tenant, job).await,
+                0..25 => cancel(&callers, tenant, newest).await,
+                25..45 => cancel_over_http(&callers, &mut author, tenant, newest).await,
                 45..60 => retry(&callers, &mut author, tenant, job).await,
-                60..75 => purge(&callers, tenant, jobs).await,
+                60..70 => purge(&callers, tenant, jobs).await,
+                70..75 => purge(&callers, tenant, vec![newest]).await,
                 75..80 => pause_queue(&callers).await,
                 80..85 => drain(&callers).await,
                 85..92 => hold(&callers, tenant, job).await,
@@ -103,7 +105,8 @@ async fn resume_queue(callers: &Callers) {
 
 async fn drain(callers: &Callers) -> Option<()> {
     let client = callers.installation.cluster.client().await.ok()?;
-    let query = "select worker_id from windlass.job_workers where stopped_at is null order by random() limit 1";
+    let query =
+        "select worker_id from windlass.job_workers where stopped_at is null order by random() limit 1";
     let row = client.query_opt(query, &[]).await.ok()??;
     let worker: String = row.get(0);
     callers.queue.set_draining(&worker, true).await.ok()?;
@@ -115,7 +118,8 @@ async fn drain(callers: &Callers) -> Option<()> {
 }
 
 async fn hold(callers: &Callers, tenant: Uuid, job: Uuid) -> Option<()> {
-    let hold = callers.queue.hold(tenant, &HoldOn::Job(job), &json!("soak").to_string(), "soak").await.ok()?;
+    let hold =
+        callers.queue.hold(tenant, &HoldOn::Job(job), &json!("soak").to_string(), "soak").await.ok()?;
     tokio::time::sleep(Duration::from_millis(500)).await;
     callers.queue.release(tenant, hold, "soak").await.ok()
 }

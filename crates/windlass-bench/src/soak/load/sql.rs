@@ -29,7 +29,11 @@ pub(super) async fn transactions(callers: Callers, mut author: Author) {
             continue;
         };
         let work = async {
-            if author.chance(0.1) { emit(&open, &mut author).await } else { enqueue(&open, &mut author).await }
+            if author.chance(0.1) {
+                emit(&open, &mut author).await
+            } else {
+                enqueue(&open, &mut author).await
+            }
         };
         // After an error the connection is not used again: dropping it rolls back.
         if matches!(tokio::time::timeout(CALL_LIMIT, work).await, Ok(Ok(()))) {

@@ -60,11 +60,14 @@ async fn serve(mut stream: TcpStream, ledger: &Ledger) -> std::io::Result<()> {
         ledger.note(Fact::Started { job, attempt, pid, kind: Kind::Http });
         tokio::time::sleep(Duration::from_millis(call.payload.ms)).await;
         let is_first = attempt == 1;
-        let is_success = call.payload.act == Act::Succeed || (!is_first && call.payload.act != Act::FailForever);
+        let is_success =
+            call.payload.act == Act::Succeed || (!is_first && call.payload.act != Act::FailForever);
         ledger.note(Fact::Ended { job, attempt, pid, is_success });
         match call.payload.act {
             _ if is_success => respond(&mut stream, "200 OK", r#"{"ok":true}"#).await?,
-            Act::SnoozeOnce => respond(&mut stream, "503 Service Unavailable\r\nretry-after: 1", "{}").await?,
+            Act::SnoozeOnce => {
+                respond(&mut stream, "503 Service Unavailable\r\nretry-after: 1", "{}").await?
+            }
             Act::FailForever => respond(&mut stream, "422 Unprocessable Content", "no \u{1} JSON").await?,
             Act::Panic => return Ok(()),
             Act::FailOnce | Act::Succeed => respond(&mut stream, "500 Internal Server Error", "{").await?,
@@ -75,8 +78,9 @@ async fn serve(mut stream: TcpStream, ledger: &Ledger) -> std::io::Result<()> {
 
 async fn respond(stream: &mut TcpStream, status: &str, body: &str) -> std::io::Result<()> {
     let length = body.len();
-    let response =
-        format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}");
+    let response = format!(
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+    );
     stream.write_all(response.as_bytes()).await
 }
 

@@ -17,8 +17,8 @@ use windlass::worker::Completion;
 use windlass::{Context, Definition, Done, Failure, Handler, JobArgs, NewJob, Queue, Settings, Worker};
 
 use super::{
-    Act, BRIEF, CHILD, EFFECT, EVENT, LEASE_SECONDS, LIMITED, MAX_ATTEMPTS, MAX_LOST, MAX_RUNNING, Payload, TICK,
-    WORK,
+    Act, BRIEF, CHILD, EFFECT, EVENT, LEASE_SECONDS, LIMITED, MAX_ATTEMPTS, MAX_LOST, MAX_RUNNING, Payload,
+    TICK, WORK,
 };
 use crate::Result;
 use crate::soak::ledger::{Fact, Kind, Ledger};
@@ -84,7 +84,15 @@ macro_rules! payloads {
     )*};
 }
 
-payloads!(Work = WORK, Limited = LIMITED, Brief = BRIEF, Event = EVENT, Tick = TICK, Child = CHILD, EffectArgs = EFFECT);
+payloads!(
+    Work = WORK,
+    Limited = LIMITED,
+    Brief = BRIEF,
+    Event = EVENT,
+    Tick = TICK,
+    Child = CHILD,
+    EffectArgs = EFFECT
+);
 
 /// Notes the end when it is dropped, so also for a run that is stopped.
 struct Run<'a> {
@@ -134,9 +142,8 @@ impl<A: JobArgs + Into<Payload> + Send + 'static> Handler for Plain<A> {
         }
         let children = (0..payload.children).map(|n| Payload { n, ms: 1, ..Payload::default() });
         let tenant = job.tenant_id();
-        let done = children.fold(Done::new(), |done, child| {
-            done.then(NewJob::new(CHILD).tenant(tenant).payload(&child))
-        });
+        let done = children
+            .fold(Done::new(), |done, child| done.then(NewJob::new(CHILD).tenant(tenant).payload(&child)));
         run.is_success = true;
         Ok(done)
     }

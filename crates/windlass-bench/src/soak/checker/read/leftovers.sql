@@ -7,7 +7,8 @@ select 'job ' || job_id || ' still depends on job ' || needs_job_id from windlas
 union all
 select 'job ' || job_id || ' still has a lease' from windlass.pull_lease
 union all
-select 'job ' || job_id || ' still has a deadline' from windlass.expiry
+-- The deadline of an ended job is kept until it passes, and deleted by the keeper then.
+select 'the deadline of job ' || job_id || ' has passed' from windlass.expiry where expires_at < clock_timestamp() - interval '30 s'
 union all
 select 'the history of job ' || h.job_id || ' has no job' from windlass.history h
  where not exists (select from windlass.job b where b.tenant_id = h.tenant_id and b.id = h.job_id)
