@@ -62,6 +62,10 @@ impl Author {
                 intent.ordering_key =
                     Some(format!("order {} {}", self.number, self.random.random_range(0..3)));
                 intent.definition = WORK;
+                // A job that failed holds back its key until somebody retries it.
+                if intent.payload.act == Act::FailForever {
+                    intent.payload.act = Act::FailOnce;
+                }
             }
             10..18 => intent.dedupe_key = Some(format!("key {}", self.random.random_range(0..10))),
             18..21 => {
@@ -100,7 +104,7 @@ impl Author {
             _ => (PULL, self.random.random_range(0..100)),
         };
         // Long runs are more likely to be hit by a fault.
-        let ms = if self.chance(0.05) { self.random.random_range(200..2000) } else { ms };
+        let ms = if self.chance(0.08) { self.random.random_range(300..3000) } else { ms };
         let act = match self.random.random_range(0..100) {
             0..85 => Act::Succeed,
             85..91 => Act::FailOnce,

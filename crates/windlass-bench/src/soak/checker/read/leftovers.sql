@@ -3,7 +3,10 @@ select 'a dedupe key is still held by job ' || job_id from windlass.dedupe where
 union all
 select 'a cancel request of job ' || job_id || ' is still open' from windlass.cancel_request
 union all
-select 'job ' || job_id || ' still depends on job ' || needs_job_id from windlass.dependency
+-- A job of an ordering key that has failed or was canceled holds back its key until it is retried, so the dependencies on it are kept.
+select 'job ' || d.job_id || ' still depends on job ' || d.needs_job_id from windlass.dependency d
+ where not exists (select from windlass.history h where h.tenant_id = d.tenant_id and h.job_id = d.needs_job_id
+                      and h.job_status <> windlass.state_code('succeeded'))
 union all
 select 'job ' || job_id || ' still has a lease' from windlass.pull_lease
 union all
