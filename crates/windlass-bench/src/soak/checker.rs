@@ -24,11 +24,12 @@ pub(crate) use recovery::Recovery;
 pub(crate) use trace::trace;
 
 /// What is checked: the number of the invariant, or a word for a promise without a number, and the promise.
-pub(crate) const CHECKS: [(&str, &str); 25] = [
+pub(crate) const CHECKS: [(&str, &str); 29] = [
     ("1", "no job starts before the jobs that it depends on have ended"),
     ("2", "a job is in exactly one place, with one final status"),
     ("3", "attempts are numbered without a gap, and every start is one of them"),
     ("4", "nothing runs after the final status, except by an operator's retry"),
+    ("6", "no two blocks of running jobs have the same token"),
     ("9", "an acknowledged job exists, or its deletion was requested"),
     ("10", "no job exists without a committed enqueue"),
     ("11", "when faults stop, every job ends"),
@@ -41,18 +42,18 @@ pub(crate) const CHECKS: [(&str, &str); 25] = [
     ("20", "no process of a job is left"),
     ("21", "one idempotency key, one job"),
     ("22", "at most one active job per dedupe key, and one ever if it is held forever"),
+    ("23", "within a window, one job per key is accepted"),
     ("25", "limits on running jobs are never exceeded"),
     ("27", "a tenant never has more unfinished jobs than its quota"),
+    ("28", "a worker never runs more jobs than its concurrency"),
     ("31", "jobs with one ordering key run in order, one at a time"),
     ("32", "nothing starts before it is due"),
     ("35", "every due instant of a schedule is decided once, with one job"),
     ("40", "a job canceled before it starts never starts, and one canceled while it runs ends as canceled"),
     ("48", "counters equal the rows"),
     ("49", "the audit trail is complete and its chain is intact"),
-    (
-        "events",
-        "an acknowledged event starts exactly one job, one rolled back none, and nothing is left behind",
-    ),
+    ("events", "an acknowledged event starts exactly one job, and one that was rolled back none"),
+    ("left", "nothing is left behind: keys, leases, cancel requests, dependencies, deadlines, tenants"),
 ];
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -109,10 +109,16 @@ impl Faults {
     async fn act(&self, kind: Kind, mut random: StdRng) -> Result<String> {
         let (site, installation) = (&*self.site, &*self.installation);
         match kind {
-            Kind::Kill(role) => processes::kill(installation, role, &mut random),
-            Kind::Freeze(role) => processes::freeze(site, installation, role, &mut random).await,
+            Kind::Kill(victim) => processes::kill(installation, victim, &mut random),
+            Kind::Freeze(victim) => processes::freeze(site, installation, victim, &mut random).await,
             Kind::StepClock => processes::step_clock(installation, &mut random),
             Kind::RollUpgrade => processes::roll_upgrade(installation, &mut random),
+            Kind::KillCommand => processes::kill_command(installation, &mut random).await,
+            Kind::FreezeCommand => processes::freeze_command(installation, &mut random).await,
+            Kind::KillBackend => {
+                let _only = self.postgres.lock().await;
+                postgres::kill_backend(installation).await
+            }
             Kind::TerminateBackends => database::terminate_backends(installation, &mut random).await,
             Kind::RestartPostgres => {
                 let _only = self.postgres.lock().await;

@@ -29,6 +29,14 @@ pub(crate) const MAX_RUNNING: u32 = 3;
 pub(crate) const MAX_ATTEMPTS: u16 = 12;
 pub(crate) const MAX_LOST: u16 = 6;
 
+/// How dedupe keys begin that are held forever, or for a window.
+pub(crate) const FOREVER: &str = "forever";
+pub(crate) const WINDOW: &str = "window";
+pub(crate) const WINDOW_SECONDS: u64 = 3;
+
+/// Of a worker in Rust.
+pub(crate) const CONCURRENCY: usize = 40;
+
 /// The lease of every worker. Short, so that many leases expire in a short run.
 pub(crate) const LEASE_SECONDS: u64 = 6;
 

@@ -14,7 +14,7 @@ pub(super) fn check(evidence: &Evidence, index: &Index<'_>, found: &mut Vec<Viol
     for (name, value, rows) in evidence.counters.iter().filter(|(_, value, rows)| value != rows) {
         found.push(Violation::general("48", format!("{name} is {value}, and there are {rows} rows")));
     }
-    found.extend(evidence.leftovers.iter().map(|text| Violation::general("events", text)));
+    found.extend(evidence.leftovers.iter().map(|text| Violation::general("left", text)));
     found.extend(evidence.orphans.iter().map(|text| Violation::general("20", text)));
     found.extend(evidence.audit_faults.iter().map(|text| Violation::general("49", text)));
     every_action_is_audited(evidence, index, found);

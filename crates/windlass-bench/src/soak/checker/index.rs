@@ -17,6 +17,9 @@ pub(super) struct IntentFacts {
     pub(super) dedupe_key: Option<String>,
     /// The jobs of its acknowledgments, and whether each was a duplicate.
     pub(super) acked: Vec<(Uuid, bool)>,
+    /// When it was sent, and when it was acknowledged.
+    pub(super) sent_at: u64,
+    pub(super) acked_at: u64,
     pub(super) is_refused: bool,
     pub(super) ordering_key: Option<String>,
     pub(super) depends_on: Vec<Uuid>,
@@ -102,7 +105,7 @@ impl<'a> Index<'a> {
         let mut open: HashMap<u32, Vec<Run>> = HashMap::new();
         for entry in &evidence.entries {
             index.add_run(&mut open, entry.at, &entry.fact);
-            index.add_intent(&entry.fact);
+            index.add_intent(entry.at, &entry.fact);
             index.add_action(entry.at, &entry.fact);
         }
         for run in open.into_values().flatten() {
@@ -157,10 +160,11 @@ impl<'a> Index<'a> {
         }
     }
 
-    fn add_intent(&mut self, fact: &Fact) {
+    fn add_intent(&mut self, at: u64, fact: &Fact) {
         match fact {
             Fact::Sent { intent, tenant, definition, way, key, dedupe_key } => {
                 let facts = self.intents.entry(*intent).or_default();
+                facts.sent_at = at;
                 facts.tenant = *tenant;
                 facts.definition.clone_from(definition);
                 facts.way.clone_from(way);
@@ -168,7 +172,9 @@ impl<'a> Index<'a> {
                 facts.dedupe_key.clone_from(dedupe_key);
             }
             Fact::Acked { intent, job, is_duplicate } => {
-                self.intents.entry(*intent).or_default().acked.push((*job, *is_duplicate));
+                let facts = self.intents.entry(*intent).or_default();
+                facts.acked_at = at;
+                facts.acked.push((*job, *is_duplicate));
             }
             Fact::Refused { intent, .. } => self.intents.entry(*intent).or_default().is_refused = true,
             Fact::Ordered { intent, key } => {

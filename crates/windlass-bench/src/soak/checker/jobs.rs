@@ -7,12 +7,13 @@ use uuid::Uuid;
 use super::Violation;
 use super::evidence::{Evidence, JobRow, Status};
 use super::index::{Index, IntentFacts, RunEnd};
-use crate::soak::work::{BRIEF, CHILD, EFFECT, EVENT, TICK};
+use crate::soak::work::{BRIEF, CHILD, EFFECT, EVENT, FOREVER, TICK, WINDOW, WINDOW_SECONDS};
 
 pub(super) fn check(evidence: &Evidence, index: &Index<'_>, found: &mut Vec<Violation>) {
     every_acknowledged_job_exists(index, found);
     every_job_was_asked_for(evidence, index, found);
     every_key_has_one_job(evidence, index, found);
+    no_window_has_two_jobs(index, found);
     every_job_has_one_end(evidence, index, found);
     what_follows_a_job_exists_if_it_succeeded(evidence, index, found);
     every_effect_is_a_success(evidence, index, found);
@@ -111,7 +112,7 @@ fn every_key_has_one_job(evidence: &Evidence, index: &Index<'_>, found: &mut Vec
         }
     }
     let mut forever: HashMap<(Uuid, &str), HashSet<Uuid>> = HashMap::new();
-    let is_forever = |key: &&str| key.starts_with("forever");
+    let is_forever = |key: &&str| key.starts_with(FOREVER);
     for job in &evidence.jobs {
         if let Some(key) = job.dedupe_key.as_deref().filter(is_forever) {
             forever.entry((job.tenant, key)).or_default().insert(job.id);
@@ -123,9 +124,37 @@ fn every_key_has_one_job(evidence: &Evidence, index: &Index<'_>, found: &mut Vec
             forever.entry((intent.tenant, key)).or_default().insert(job);
         }
     }
-    for ((_, key), jobs) in forever.into_iter().filter(|(_, jobs)| jobs.len() > 1) {
+    // An operator's retry releases the key.
+    let is_released = |jobs: &HashSet<Uuid>| jobs.iter().any(|job| index.retry_sent.contains_key(job));
+    for ((_, key), jobs) in forever.into_iter().filter(|(_, jobs)| jobs.len() > 1 && !is_released(jobs)) {
         let job = jobs.iter().max().copied();
         found.push(Violation { check: "22", job, text: format!("{} jobs with the key {key}", jobs.len()) });
+    }
+}
+
+/// Invariant 23. Two enqueues were accepted within the window for certain if the first was sent less than a window before the
+/// acknowledgment of the last.
+fn no_window_has_two_jobs(index: &Index<'_>, found: &mut Vec<Violation>) {
+    let mut of_key: HashMap<(Uuid, &str), Vec<(u64, u64, Uuid)>> = HashMap::new();
+    for intent in index.intents.values() {
+        let key = intent.dedupe_key.as_deref().filter(|key| key.starts_with(WINDOW));
+        // A repeated request may have been accepted long before the acknowledgment, or long after it was first sent.
+        if let (Some(key), Some(job), [_]) = (key, intent.created(), intent.acked.as_slice()) {
+            of_key.entry((intent.tenant, key)).or_default().push((intent.sent_at, intent.acked_at, job));
+        }
+    }
+    for ((_, key), mut accepted) in of_key {
+        accepted.sort_unstable();
+        let is_too_soon = |pair: &&[(u64, u64, Uuid)]| {
+            pair[0].1.max(pair[1].1).saturating_sub(pair[0].0) < WINDOW_SECONDS * 1_000_000_000
+        };
+        for pair in accepted.windows(2).filter(is_too_soon) {
+            if index.retry_sent.contains_key(&pair[0].2) {
+                continue;
+            }
+            let text = format!("it was accepted within the window of job {} of the key {key}", pair[0].2);
+            found.push(Violation::of("23", pair[1].2, text));
+        }
     }
 }
 

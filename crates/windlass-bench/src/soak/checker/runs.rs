@@ -9,7 +9,7 @@ use super::evidence::{Evidence, Outcome, Status};
 use super::index::{Index, Run};
 use super::jobs::status;
 use crate::soak::ledger::{Fact, Kind};
-use crate::soak::work::{BRIEF, LIMITED, MAX_LOST, MAX_RUNNING};
+use crate::soak::work::{BRIEF, CONCURRENCY, LIMITED, MAX_LOST, MAX_RUNNING, WINDOW};
 
 pub(super) fn check(evidence: &Evidence, index: &Index<'_>, found: &mut Vec<Violation>) {
     every_start_is_an_attempt(evidence, index, found);
@@ -17,7 +17,7 @@ pub(super) fn check(evidence: &Evidence, index: &Index<'_>, found: &mut Vec<Viol
     no_two_runs_overlap(evidence, index, found);
     no_key_has_two_active_jobs(evidence, index, found);
     the_limit_is_never_exceeded(evidence, index, found);
-    every_order_is_kept(evidence, index, found);
+    every_order_is_kept(index, found);
     no_job_starts_too_early(evidence, index, found);
     every_cancel_is_final(index, found);
 }
@@ -116,7 +116,9 @@ fn no_two_runs_overlap(evidence: &Evidence, index: &Index<'_>, found: &mut Vec<V
 fn no_key_has_two_active_jobs(evidence: &Evidence, index: &Index<'_>, found: &mut Vec<Violation>) {
     let mut of_key: BTreeMap<(Uuid, &str), Vec<(u64, u64, Uuid)>> = BTreeMap::new();
     for job in evidence.jobs.iter().filter(|job| !index.is_disturbed(job.id)) {
-        if let (Some(key), Some((from, to))) = (&job.dedupe_key, index.span(job.id)) {
+        // A key that is held for a window is free after it, even if its job has not ended.
+        let key = job.dedupe_key.as_ref().filter(|key| !key.starts_with(WINDOW));
+        if let (Some(key), Some((from, to))) = (key, index.span(job.id)) {
             of_key.entry((job.tenant, key)).or_default().push((from, to, job.id));
         }
     }
@@ -132,35 +134,54 @@ fn no_key_has_two_active_jobs(evidence: &Evidence, index: &Index<'_>, found: &mu
     }
 }
 
-/// Invariants 25 and 27: by a sweep over the runs, and by what snapshots of the database showed.
+/// Invariants 25, 27 and 28: by a sweep over the runs, and by what snapshots of the database showed.
 fn the_limit_is_never_exceeded(evidence: &Evidence, index: &Index<'_>, found: &mut Vec<Violation>) {
-    let mut changes: Vec<(u64, i32, Uuid)> = Vec::new();
-    for (job, runs) in &index.runs {
-        let is_limited = index.jobs.get(job).is_some_and(|row| row.definition == LIMITED);
-        for run in runs
-            .iter()
-            .filter(|run| is_limited && run.kind == Kind::Rust && !index.purge_sent.contains(&run.job))
-        {
-            changes.push((run.from, 1, *job));
-            changes.push((run.to.unwrap_or(run.from), -1, *job));
-        }
+    let is_limited = |run: &&Run| index.jobs.get(&run.job).is_some_and(|row| row.definition == LIMITED);
+    let limited = index.runs.values().flatten().filter(is_limited);
+    let is_kept = |run: &&Run| run.kind == Kind::Rust && !index.purge_sent.contains(&run.job);
+    for job in beyond(MAX_RUNNING as usize, limited.filter(is_kept)) {
+        found.push(Violation::of(
+            "25",
+            job,
+            format!("it started while {MAX_RUNNING} jobs of its definition ran"),
+        ));
     }
-    // An end before a start of the same instant.
-    changes.sort_unstable();
-    let mut running = 0;
-    for (_, change, job) in changes {
-        running += change;
-        if change > 0 && running > i32::try_from(MAX_RUNNING).unwrap_or(i32::MAX) {
-            found.push(Violation::of("25", job, format!("{running} jobs run, {MAX_RUNNING} are allowed")));
+    let mut of_worker: HashMap<u32, Vec<&Run>> = HashMap::new();
+    for run in index.runs.values().flatten().filter(|run| run.kind == Kind::Rust) {
+        of_worker.entry(run.pid).or_default().push(run);
+    }
+    for runs in of_worker.into_values() {
+        for job in beyond(CONCURRENCY, runs.into_iter()) {
+            found.push(Violation::of(
+                "28",
+                job,
+                format!("it started while its worker ran {CONCURRENCY} jobs"),
+            ));
         }
     }
     found.extend(evidence.snapshots.iter().map(|(check, text)| Violation::general(check, text)));
 }
 
+/// The jobs that started while as many runs as allowed had not ended: a sweep over their starts and ends.
+fn beyond<'a>(limit: usize, runs: impl Iterator<Item = &'a Run>) -> Vec<Uuid> {
+    let mut changes: Vec<(u64, bool, Uuid)> = runs
+        .flat_map(|run| [(run.from, true, run.job), (run.to.unwrap_or(run.from), false, run.job)])
+        .collect();
+    // An end before a start of the same instant.
+    changes.sort_unstable();
+    let (mut running, mut found) = (0_usize, Vec::new());
+    for (_, is_start, job) in changes {
+        if is_start && running >= limit {
+            found.push(job);
+        }
+        running = if is_start { running + 1 } else { running.saturating_sub(1) };
+    }
+    found
+}
+
 /// Invariant 31: of two acknowledged jobs with one key, the one that was sent first has its last run before the first run of the other.
 /// Invariant 1: the same for a job and those that it depends on.
-fn every_order_is_kept(evidence: &Evidence, index: &Index<'_>, found: &mut Vec<Violation>) {
-    let _ = evidence;
+fn every_order_is_kept(index: &Index<'_>, found: &mut Vec<Violation>) {
     let mut last: HashMap<(Uuid, &str), (u64, Uuid)> = HashMap::new();
     for intent in index.intents.values() {
         let Some(job) = intent.created().filter(|job| !index.is_disturbed(*job)) else { continue };

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::evidence::{AttemptRow, EventRow, Evidence, FireRow, JobRow, Outcome, Status};
 use super::{CHECKS, check, recoveries, trace};
 use crate::soak::ledger::{Entry, Fact, Kind};
-use crate::soak::work::{CHILD, EFFECT, EVENT, LIMITED, MAX_LOST, TICK, WORK};
+use crate::soak::work::{CHILD, CONCURRENCY, EFFECT, EVENT, LIMITED, MAX_LOST, TICK, WORK};
 
 const TENANT: Uuid = Uuid::from_u128(1);
 const SCHEDULE: Uuid = Uuid::from_u128(2);
@@ -157,7 +157,7 @@ fn ended(job: Uuid, attempt: i32, outcome: Outcome, status: Option<Status>) -> A
 /// The name of the spoiled thing, the check that must report it, and how it is spoiled.
 type Spoiled = (&'static str, &'static str, fn(&mut Case));
 
-const SPOILED: [Spoiled; 44] = [
+const SPOILED: [Spoiled; 48] = [
     ("a job starts before the one it depends on", "1", |case| {
         case.run(job(DEPENDENT), 2, 1, (610, Some(620)));
         case.0.entries.retain(
@@ -174,7 +174,7 @@ const SPOILED: [Spoiled; 44] = [
         case.0.jobs.push(JobRow { id: job(ROLLED_BACK), n: ROLLED_BACK, ..plain_row() });
         case.end(job(ROLLED_BACK), Outcome::Succeeded, Status::Succeeded);
     }),
-    ("a job without the row of its transaction", "10", |case| drop(case.0.sent.remove(&FROM_SQL))),
+    ("a job without the row of its transaction", "10", |case| case.0.sent.clear()),
     ("a job that nobody sent", "10", |case| {
         case.0.jobs.push(JobRow { id: job(77), n: 77, ..plain_row() });
         case.end(job(77), Outcome::Succeeded, Status::Succeeded);
@@ -210,9 +210,7 @@ const SPOILED: [Spoiled; 44] = [
     ("a committed attempt that did not succeed", "15", |case| {
         case.attempt(EFFECTIVE).outcome = Some(Outcome::Failed);
     }),
-    ("a write of an attempt that did not succeed", "16", |case| {
-        drop(case.0.effects.insert((job(EFFECTIVE), 2)))
-    }),
+    ("a write of an attempt that did not succeed", "16", |case| case.0.effects.extend([(job(EFFECTIVE), 2)])),
     ("a success without its write", "16", |case| case.0.effects.clear()),
     ("a success that nothing follows", "17", |case| case.0.jobs.retain(|row| row.id != CHILD_JOB)),
     ("a job that follows no success", "17", |case| case.attempt(PARENT).outcome = Some(Outcome::Failed)),
@@ -244,6 +242,24 @@ const SPOILED: [Spoiled; 44] = [
             case.run(job(intent), 1, 1, (100, Some(200)));
         }
     }),
+    ("two blocks with one token", "6", |case| case.0.snapshots.push(("6", "1 token".into()))),
+    ("two jobs within one window", "23", |case| {
+        for intent in [PLAIN, PARENT] {
+            for entry in &mut case.0.entries {
+                if let Fact::Sent { intent: of, dedupe_key, .. } = &mut entry.fact
+                    && *of == intent
+                {
+                    *dedupe_key = Some("window 1".into());
+                }
+            }
+        }
+    }),
+    ("more runs than the concurrency of a worker", "28", |case| {
+        for number in 200..=200 + CONCURRENCY as u64 {
+            case.run(job(number), 1, 9, (100_000, Some(100_001)));
+        }
+    }),
+    ("a row that is left", "left", |case| case.0.leftovers.push("a dedupe key is still held".into())),
     ("a snapshot beyond the quota", "27", |case| case.0.snapshots.push(("27", "301 of 300".into()))),
     ("two runs of one ordering key", "31", |case| {
         case.0.attempts.push(ended(job(FIRST), 2, Outcome::Succeeded, Some(Status::Succeeded)));

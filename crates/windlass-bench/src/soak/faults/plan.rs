@@ -14,7 +14,11 @@ pub(crate) enum Kind {
     Freeze(Victim),
     StepClock,
     RollUpgrade,
+    /// A program of a command job, or its supervisor.
+    KillCommand,
+    FreezeCommand,
     TerminateBackends,
+    KillBackend,
     RestartPostgres,
     KillPostmaster,
     CrashInCheckpoint,
@@ -86,7 +90,10 @@ impl Kind {
             Self::Freeze(Victim::PullWorker) => "freeze_pull_worker",
             Self::StepClock => "step_clock",
             Self::RollUpgrade => "roll_upgrade",
+            Self::KillCommand => "kill_command",
+            Self::FreezeCommand => "freeze_command",
             Self::TerminateBackends => "terminate_backends",
+            Self::KillBackend => "kill_backend",
             Self::RestartPostgres => "restart_postgres",
             Self::KillPostmaster => "kill_postmaster",
             Self::CrashInCheckpoint => "crash_in_checkpoint",
@@ -121,8 +128,11 @@ impl Kind {
             | Self::HalfOpenToServer
             | Self::HalfOpenToClient
             | Self::LockTable
+            | Self::KillCommand
             | Self::StepClock => 2,
             Self::Freeze(_)
+            | Self::FreezeCommand
+            | Self::KillBackend
             | Self::RollUpgrade
             | Self::RestartPostgres
             | Self::KillPostmaster
@@ -143,7 +153,10 @@ impl Kind {
             Victim::ALL.into_iter().flat_map(|victim| [Self::Kill(victim), Self::Freeze(victim)]).collect();
         kinds.extend([
             Self::StepClock,
+            Self::KillCommand,
+            Self::FreezeCommand,
             Self::TerminateBackends,
+            Self::KillBackend,
             Self::RestartPostgres,
             Self::KillPostmaster,
             Self::CrashInCheckpoint,

@@ -40,6 +40,20 @@ pub(super) async fn crash_in_checkpoint(installation: &Installation, after: Dura
     ))
 }
 
+/// A backend that dies by SIGKILL makes the postmaster end all others and recover.
+pub(super) async fn kill_backend(installation: &Installation) -> Result<String> {
+    let client = installation.cluster.client().await?;
+    let query =
+        "select pid from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()
+      order by state = 'active' desc, random() limit 1";
+    let pid: i32 = client.query_opt(query, &[]).await?.ok_or("there are no sessions")?.get(0);
+    if !send(pid.unsigned_abs(), Signal::KILL) {
+        return Err("the session has ended".into());
+    }
+    back(installation).await?;
+    Ok(format!("process {pid}"))
+}
+
 /// The postmaster first, so that it cannot clean up, then its children.
 fn kill_all(installation: &Installation) -> Result<usize> {
     let postmaster = installation.postgres.pid().ok_or("Postgres is not running")?;

@@ -76,3 +76,50 @@ pub(super) fn roll_upgrade(installation: &Installation, random: &mut StdRng) -> 
     }
     Ok(format!("{} to program {}", slot.name, turn % 2))
 }
+
+pub(super) async fn kill_command(installation: &Installation, random: &mut StdRng) -> Result<String> {
+    let pid = descendant(installation, random).await?;
+    if send(pid, Signal::KILL) { Ok(format!("process {pid}")) } else { Err("it has ended".into()) }
+}
+
+/// Past the lease. Its worker must end it and everything that it started.
+pub(super) async fn freeze_command(installation: &Installation, random: &mut StdRng) -> Result<String> {
+    let pid = descendant(installation, random).await?;
+    if !send(pid, Signal::STOP) {
+        return Err("it has ended".into());
+    }
+    tokio::time::sleep(Duration::from_secs(LEASE_SECONDS + 2)).await;
+    // Not if another process has its number now: only ours are stopped.
+    if state_of(pid) == Some('T') {
+        send(pid, Signal::CONT);
+    }
+    Ok(format!("process {pid}"))
+}
+
+/// A process that the worker of commands has started, or one that such a process has started. Waits for one for a moment.
+async fn descendant(installation: &Installation, random: &mut StdRng) -> Result<u32> {
+    let worker = choose(installation, Victim::CommandWorker, random)?;
+    for _ in 0..200 {
+        let mut found = worker.pid().map(children).unwrap_or_default();
+        found.extend(found.clone().into_iter().flat_map(children));
+        if let Some(pid) = found.choose(random) {
+            return Ok(*pid);
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    Err("no command is running".into())
+}
+
+fn children(pid: u32) -> Vec<u32> {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let texts =
+        threads.flatten().filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    texts
+        .flat_map(|text| text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
+        .collect()
+}
+
+fn state_of(pid: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}

@@ -14,6 +14,7 @@ use windlass::job::{IfUnmet, Unique};
 use crate::soak::Site;
 use crate::soak::ledger::Fact;
 use crate::soak::work::{Act, BRIEF, COMMAND, EFFECT, HTTP, LIMITED, PULL, Payload, WORK};
+use crate::soak::work::{FOREVER, WINDOW, WINDOW_SECONDS};
 
 #[derive(Debug, Clone)]
 pub(super) struct Intent {
@@ -24,7 +25,8 @@ pub(super) struct Intent {
     priority: Option<i32>,
     delay: Option<Duration>,
     pub(super) dedupe_key: Option<String>,
-    is_forever: bool,
+    /// Instead of while the job is active.
+    unique: Option<Unique>,
     pub(super) ordering_key: Option<String>,
     pub(super) depends_on: Vec<Uuid>,
     if_unmet: &'static str,
@@ -68,11 +70,15 @@ impl Author {
                 }
             }
             10..18 => intent.dedupe_key = Some(format!("key {}", self.random.random_range(0..10))),
-            18..21 => {
-                intent.dedupe_key = Some(format!("forever {}", self.random.random_range(0..200)));
-                intent.is_forever = true;
+            18..20 => {
+                intent.dedupe_key = Some(format!("{FOREVER} {}", self.random.random_range(0..200)));
+                intent.unique = Some(Unique::Forever);
             }
-            21..29 => {
+            20..22 => {
+                intent.dedupe_key = Some(format!("{WINDOW} {}", self.random.random_range(0..5)));
+                intent.unique = Some(Unique::Window(Duration::from_secs(WINDOW_SECONDS)));
+            }
+            22..29 => {
                 intent.depends_on = self.site.recent.some_of(intent.tenant, 2, &mut self.random);
                 let index = self.random.random_range(0..3);
                 intent.if_unmet = ["cancel", "run", "wait"][index];
@@ -122,7 +128,7 @@ impl Author {
             priority: None,
             delay: None,
             dedupe_key: None,
-            is_forever: false,
+            unique: None,
             ordering_key: None,
             depends_on: Vec::new(),
             if_unmet: "cancel",
@@ -186,8 +192,8 @@ impl Intent {
         if let Some(key) = &self.dedupe_key {
             job = job.dedupe_key(key.clone());
         }
-        if self.is_forever {
-            job = job.unique(Unique::Forever);
+        if let Some(unique) = self.unique {
+            job = job.unique(unique);
         }
         if let Some(key) = &self.ordering_key {
             job = job.ordering_key(key.clone());
@@ -228,7 +234,7 @@ impl Intent {
         };
         set("priority", self.priority.map(Value::from));
         set("dedupe_key", self.dedupe_key.clone().map(Value::from));
-        set("uniqueness", self.is_forever.then(|| json!("forever")));
+        set("uniqueness", self.unique.map(|unique| json!(unique)));
         set("ordering_key", self.ordering_key.clone().map(Value::from));
         let depends = !self.depends_on.is_empty();
         set("depends_on", depends.then(|| json!(self.depends_on)));

@@ -17,8 +17,8 @@ use windlass::worker::Completion;
 use windlass::{Context, Definition, Done, Failure, Handler, JobArgs, NewJob, Queue, Settings, Worker};
 
 use super::{
-    Act, BRIEF, CHILD, EFFECT, EVENT, LEASE_SECONDS, LIMITED, MAX_ATTEMPTS, MAX_LOST, MAX_RUNNING, Payload,
-    TICK, WORK,
+    Act, BRIEF, CHILD, CONCURRENCY, EFFECT, EVENT, LEASE_SECONDS, LIMITED, MAX_ATTEMPTS, MAX_LOST,
+    MAX_RUNNING, Payload, TICK, WORK,
 };
 use crate::Result;
 use crate::soak::ledger::{Fact, Kind, Ledger};
@@ -33,7 +33,7 @@ pub(crate) async fn run(ledger: &Path) -> Result<()> {
     let ledger = Arc::new(Ledger::open(ledger)?);
     let queue = Queue::connect(Settings::new(&url)?).await?;
     let mut builder = Worker::builder(&queue)
-        .concurrency(40)
+        .concurrency(CONCURRENCY)
         .lease(Duration::from_secs(LEASE_SECONDS))
         .heartbeat(Duration::from_secs(1))
         .grace(Duration::from_secs(3))
