@@ -24,12 +24,11 @@ pub(crate) use recovery::Recovery;
 pub(crate) use trace::trace;
 
 /// What is checked: the number of the invariant, or a word for a promise without a number, and the promise.
-pub(crate) const CHECKS: [(&str, &str); 29] = [
+pub(crate) const CHECKS: [(&str, &str); 28] = [
     ("1", "no job starts before the jobs that it depends on have ended"),
     ("2", "a job is in exactly one place, with one final status"),
     ("3", "attempts are numbered without a gap, and every start is one of them"),
     ("4", "nothing runs after the final status, except by an operator's retry"),
-    ("6", "no two blocks of running jobs have the same token"),
     ("9", "an acknowledged job exists, or its deletion was requested"),
     ("10", "no job exists without a committed enqueue"),
     ("11", "when faults stop, every job ends"),

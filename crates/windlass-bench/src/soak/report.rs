@@ -23,8 +23,8 @@ pub(crate) struct Report {
     trace: Option<(Violation, Vec<String>)>,
 }
 
-/// How many violations are printed in words.
-const SHOWN: usize = 20;
+/// How many violations of each check are printed in words.
+const SHOWN: usize = 5;
 const TRACE_LINES: usize = 60;
 
 impl Report {
@@ -79,7 +79,14 @@ impl Report {
         for (name, why) in &self.failures {
             println!("{name} was not injected: {why}");
         }
-        for violation in self.violations.iter().take(SHOWN) {
+        // Some of each kind.
+        let mut shown: BTreeMap<&str, usize> = BTreeMap::new();
+        for violation in &self.violations {
+            let shown = shown.entry(violation.check).or_default();
+            *shown += 1;
+            if *shown > SHOWN {
+                continue;
+            }
             let job = violation.job.map(|job| format!(" of job {job}")).unwrap_or_default();
             println!("violation of {}{job}: {}", violation.check, violation.text);
         }

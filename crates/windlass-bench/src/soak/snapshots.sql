@@ -1,4 +1,4 @@
--- In one snapshot: the unfinished jobs of a tenant, its running jobs, the running jobs of a definition, and tokens that are not unique.
+-- In one snapshot: the unfinished jobs of a tenant, its running jobs, and the running jobs of a definition.
 with running as (
   select l.tenant_id, d.key, cardinality(l.ids) - bit_count(l.ended::bit(64)) as jobs
     from windlass.live l
@@ -9,5 +9,4 @@ select ((select coalesce(sum(cardinality(ids)), 0) from windlass.line where tena
       + (select count(*) from windlass.deferred where tenant_id = $1)
       + (select count(*) from windlass.blocked where tenant_id = $1))::bigint,
        (select coalesce(sum(jobs), 0) from running where tenant_id = $1)::bigint,
-       (select coalesce(sum(jobs), 0) from running where key = $2)::bigint,
-       (select count(*) - count(distinct token) from windlass.live)
+       (select coalesce(sum(jobs), 0) from running where key = $2)::bigint
