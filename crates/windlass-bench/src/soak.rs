@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
@@ -66,7 +66,7 @@ impl Site {
 /// Between two lines of progress.
 const PROGRESS: Duration = Duration::from_secs(10);
 /// Between two quiet points of a long run.
-const QUIET_EVERY: Duration = Duration::from_secs(600);
+const QUIET_EVERY: Duration = Duration::from_secs(300);
 
 /// Exit code 0 if there was no violation, 1 if there was one.
 pub(crate) async fn run(plan: &SoakPlan) -> Result<ExitCode> {
@@ -128,7 +128,7 @@ async fn soak(site: &Arc<Site>, plan: &SoakPlan) -> Result<Report> {
             next_progress += PROGRESS;
             progress(site, &pace, &faults);
         }
-        if pace.elapsed() > QUIET_EVERY * quiets && during - pace.elapsed() > QUIET_EVERY / 2 {
+        if pace.elapsed() > QUIET_EVERY * quiets && during.saturating_sub(pace.elapsed()) > QUIET_EVERY / 2 {
             quiets += 1;
             violations = quiet_point(site, &installation, &pace).await?;
         }
@@ -161,7 +161,7 @@ async fn soak(site: &Arc<Site>, plan: &SoakPlan) -> Result<Report> {
 
 /// Pauses load and faults, lets every job end, and checks.
 async fn quiet_point(site: &Arc<Site>, installation: &Installation, pace: &Pace) -> Result<Vec<Violation>> {
-    let began = Instant::now();
+    pace.pause();
     let _alone = site.gate.write().await;
     let drained = quiet::drain(site, installation).await?;
     let evidence = quiet::evidence(site, installation).await?;
@@ -173,7 +173,7 @@ async fn quiet_point(site: &Arc<Site>, installation: &Installation, pace: &Pace)
         drained.as_secs_f64(),
         violations.len()
     );
-    pace.add_pause(began.elapsed());
+    pace.resume();
     Ok(violations)
 }
 

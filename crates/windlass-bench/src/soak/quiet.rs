@@ -13,11 +13,12 @@ use super::installation::proxy::Network;
 use super::installation::{Installation, command};
 use super::ledger::Fact;
 use crate::Result;
-use crate::database::unfinished;
 
 /// Invariant 11: leases, backoffs, timeouts and one minute.
 const DRAIN_LIMIT: Duration = Duration::from_secs(150);
 const TICK: Duration = Duration::from_millis(200);
+/// Between two lines about what is left.
+const LINE_EVERY: Duration = Duration::from_secs(10);
 
 /// Waits until no job is left, and returns how long it took. If it takes too long, the checker finds what is left.
 pub(super) async fn drain(site: &Site, installation: &Installation) -> Result<Duration> {
@@ -36,10 +37,17 @@ pub(super) async fn drain(site: &Site, installation: &Installation) -> Result<Du
     }
     let client = installation.cluster.ready().await?;
     client.batch_execute("update windlass.queues set is_paused = false where is_paused").await?;
+    let mut next_line = LINE_EVERY;
     loop {
         let rest = rest(&client).await?;
-        if rest == 0 || began.elapsed() > DRAIN_LIMIT {
+        if rest.iter().all(|(_, count)| *count == 0) || began.elapsed() > DRAIN_LIMIT {
             return Ok(began.elapsed());
+        }
+        if began.elapsed() > next_line {
+            next_line += LINE_EVERY;
+            let left =
+                rest.iter().filter(|(_, count)| *count > 0).map(|(what, count)| format!("{count} {what}"));
+            println!("soak: still waiting for {}", left.collect::<Vec<_>>().join(", "));
         }
         give_up_waiting(site, &client).await?;
         tokio::time::sleep(TICK).await;
@@ -47,12 +55,27 @@ pub(super) async fn drain(site: &Site, installation: &Installation) -> Result<Du
 }
 
 /// Unfinished jobs, and what follows from them.
-async fn rest(client: &Client) -> Result<u64> {
-    let others = "select (select count(*) from windlass.event_pending)
-      + (select count(*) from windlass.tenants where status = 'deleting')
-      + (select count(*) from windlass.job_triggers where next_due_at < clock_timestamp())";
-    let others: i64 = client.query_one(others, &[]).await?.get(0);
-    Ok(unfinished(client).await? + others.unsigned_abs())
+async fn rest(client: &Client) -> Result<[(&'static str, i64); 7]> {
+    let query = "select (select coalesce(sum(cardinality(ids)), 0)::bigint from windlass.line),
+      (select coalesce(sum(cardinality(ids) - bit_count(ended::bit(64))), 0)::bigint from windlass.live),
+      (select count(*) from windlass.deferred), (select count(*) from windlass.blocked), (select count(*) from windlass.event_pending),
+      (select count(*) from windlass.tenants where status = 'deleting'),
+      (select count(*) from windlass.job_triggers where next_due_at < clock_timestamp())";
+    let row = client.query_one(query, &[]).await?;
+    let names = [
+        "queued jobs",
+        "running jobs",
+        "scheduled jobs",
+        "blocked jobs",
+        "events",
+        "deleted tenants",
+        "schedules",
+    ];
+    let mut number = 0;
+    Ok(names.map(|name| {
+        number += 1;
+        (name, row.get(number - 1))
+    }))
 }
 
 /// Jobs that wait for the retry of one that has failed (`if_unmet` = `wait`) wait forever: an operator cancels them.

@@ -89,6 +89,8 @@ impl Cluster {
             ("superuser_reserved_connections", "10"),
             ("max_wal_size", "256MB"),
             ("checkpoint_timeout", "60s"),
+            // A connection whose first message was lost keeps the server from recovering after a crash for as long.
+            ("authentication_timeout", "5s"),
             ("log_line_prefix", "%m [%p] %a "),
         ] {
             arguments.extend(["-c".to_owned(), format!("{name}={value}")]);

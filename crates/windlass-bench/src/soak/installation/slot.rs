@@ -58,7 +58,7 @@ pub(crate) struct Slot {
 /// Between the end of a process and its next start.
 const PAUSE: Duration = Duration::from_millis(300);
 /// After SIGTERM.
-const GRACE: Duration = Duration::from_secs(20);
+const GRACE: Duration = Duration::from_secs(10);
 
 impl Slot {
     pub(crate) fn new(name: &str, role: Role, program: Program, log: PathBuf) -> Self {
@@ -108,6 +108,7 @@ impl Slot {
         // Postgres: a fast shutdown, which ends the sessions of others.
         self.signal(if self.role == Role::Postgres { Signal::INT } else { Signal::TERM });
         if tokio::time::timeout(GRACE, child.wait()).await.is_err() {
+            println!("soak: {} did not end within {GRACE:?} of SIGTERM", self.name);
             child.kill().await?;
         }
         Ok(())

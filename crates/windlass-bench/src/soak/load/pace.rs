@@ -2,19 +2,26 @@
 //! once takes what the others left.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 #[derive(Debug)]
 pub(crate) struct Pace {
     began: Instant,
-    /// Nanoseconds that were spent at quiet points.
-    paused: AtomicU64,
+    paused: Mutex<Paused>,
     per_second: f64,
     sent: AtomicU64,
     /// Jobs that have not ended, as last counted.
     backlog: AtomicU64,
     /// Nothing is sent while there are more.
     max_backlog: u64,
+}
+
+/// The time that was spent at quiet points.
+#[derive(Debug, Default)]
+struct Paused {
+    before: Duration,
+    since: Option<Instant>,
 }
 
 const TICK: Duration = Duration::from_millis(20);
@@ -26,7 +33,7 @@ impl Pace {
         let per_second = jobs as f64 / during.as_secs_f64();
         Self {
             began: Instant::now(),
-            paused: AtomicU64::new(0),
+            paused: Mutex::default(),
             per_second,
             sent: AtomicU64::new(0),
             backlog: AtomicU64::new(0),
@@ -42,12 +49,21 @@ impl Pace {
         self.backlog.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn add_pause(&self, lasted: Duration) {
-        self.paused.fetch_add(u64::try_from(lasted.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    /// The time stands still until the end of the quiet point.
+    pub(crate) fn pause(&self) {
+        self.paused.lock().unwrap_or_else(PoisonError::into_inner).since = Some(Instant::now());
+    }
+
+    pub(crate) fn resume(&self) {
+        let mut paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
+        let lasted = paused.since.take().map(|since| since.elapsed());
+        paused.before += lasted.unwrap_or_default();
     }
 
     pub(crate) fn elapsed(&self) -> Duration {
-        self.began.elapsed().saturating_sub(Duration::from_nanos(self.paused.load(Ordering::Relaxed)))
+        let paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = paused.since.unwrap_or_else(Instant::now);
+        now.saturating_duration_since(self.began).saturating_sub(paused.before)
     }
 
     pub(crate) fn sent(&self) -> u64 {
@@ -78,6 +94,17 @@ impl Pace {
 mod tests {
     use super::Pace;
     use std::time::Duration;
+
+    #[test]
+    fn the_time_stands_still_at_a_quiet_point() {
+        let pace = Pace::new(1, Duration::from_secs(10));
+        pace.pause();
+        let at = pace.elapsed();
+        std::thread::sleep(Duration::from_millis(5));
+        assert_eq!(pace.elapsed(), at);
+        pace.resume();
+        assert!(pace.elapsed() >= at);
+    }
 
     #[tokio::test]
     async fn nothing_is_sent_before_it_is_due_or_while_too_much_waits() {
