@@ -70,8 +70,7 @@ pub(crate) enum Command {
     NeighbourLoad,
     /// The words of its own command line.
     Soak(Vec<String>),
-    SoakWorker(PathBuf),
-    SoakCommand(work::command::Call),
+    SoakProcess(work::Process),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -177,12 +176,9 @@ impl Command {
             Some(scale::WORKER) => Ok(Self::ScaleWorker),
             Some("cliffs") => compared::parse_cliffs(&words[1..]).map(Self::Cliffs),
             Some("soak") => Ok(Self::Soak(words[1..].to_vec())),
-            Some(work::rust::PROCESS) => {
-                words.get(1).map(|file| Self::SoakWorker(file.into())).ok_or(UsageError::NoLedger)
+            Some(work::rust::PROCESS | work::command::PROCESS) => {
+                work::Process::parse(&words).map(Self::SoakProcess).map_err(|_| UsageError::NoLedger)
             }
-            Some(work::command::PROCESS) => work::command::Call::parse(&words[1..])
-                .map(Self::SoakCommand)
-                .map_err(|_| UsageError::NoLedger),
             Some("prune") => parse_prune(&words[1..]).map(Self::Prune),
             Some("forever") => parse_forever(&words[1..]).map(Self::Forever),
             Some("pages") => parse_pages(&words[1..]).map(Self::Pages),

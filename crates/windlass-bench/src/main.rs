@@ -38,6 +38,7 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use args::Command;
+use soak::work::{self, Process};
 
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 
@@ -51,8 +52,8 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    if let Command::SoakCommand(call) = &command {
-        return match soak::work::command::run(call) {
+    if let Command::SoakProcess(Process::Command(call)) = &command {
+        return match work::command::run(call) {
             Ok(code) => ExitCode::from(code),
             Err(error) => failed(&*error),
         };
@@ -64,8 +65,8 @@ fn main() -> ExitCode {
     let done = runtime.block_on(async {
         match command {
             Command::Soak(words) => return run_soak(&words).await,
-            Command::SoakWorker(ledger) => soak::work::rust::run(&ledger).await,
-            Command::SoakCommand(_) => Ok(()),
+            Command::SoakProcess(Process::Worker(ledger)) => work::rust::run(&ledger).await,
+            Command::SoakProcess(Process::Command(_)) => Ok(()),
             Command::Help => {
                 println!("{}", args::USAGE);
                 Ok(())

@@ -37,7 +37,7 @@ pub(crate) struct Faults {
 }
 
 /// A fault can need Postgres, and another one may have stopped it: it tries again for this long.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(45);
 
 impl Faults {
     pub(crate) fn new(site: &Arc<Site>, installation: &Arc<Installation>) -> Arc<Self> {

@@ -49,6 +49,10 @@ pub(crate) struct SoakPlan {
     /// Keep the ledgers and logs, which are always kept after a violation
     #[arg(long)]
     pub(crate) keep: bool,
+
+    /// Of the checkout that this program was built from, when the run starts.
+    #[arg(skip = commit())]
+    pub(crate) commit: String,
 }
 
 const JOBS_PER_MINUTE: f64 = 3000.0;
@@ -76,6 +80,16 @@ impl SoakPlan {
         } else {
             Err(format!("{} does not exist: build windlass-server too", path.display()).into())
         }
+    }
+}
+
+fn commit() -> String {
+    let output = std::process::Command::new("git")
+        .args(["-C", env!("CARGO_MANIFEST_DIR"), "rev-parse", "--short=8", "HEAD"])
+        .output();
+    match output {
+        Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+        _ => "unknown".to_owned(),
     }
 }
 

@@ -37,7 +37,7 @@ impl Report {
     ) -> Self {
         let names = Kind::all(plan.previous.is_some()).into_iter();
         Self {
-            commit: commit(),
+            commit: plan.commit.clone(),
             seed: plan.seed,
             minutes: plan.minutes,
             jobs: checker::enqueued(evidence),
@@ -115,16 +115,5 @@ impl Report {
             "recovery_p99_s": self.recovery.p99,
             "recovery_max_s": self.recovery.max,
         })
-    }
-}
-
-/// Of the checkout that this program was built from.
-fn commit() -> String {
-    let output = std::process::Command::new("git")
-        .args(["-C", env!("CARGO_MANIFEST_DIR"), "rev-parse", "--short=8", "HEAD"])
-        .output();
-    match output {
-        Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).trim().to_owned(),
-        _ => "unknown".to_owned(),
     }
 }

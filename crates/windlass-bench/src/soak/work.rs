@@ -4,8 +4,32 @@ pub(crate) mod command;
 pub(crate) mod receiver;
 pub(crate) mod rust;
 
+use std::path::PathBuf;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::Result;
+
+/// A process of the soak that is this program. Not meant for people.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Process {
+    /// With the file of its ledger.
+    Worker(PathBuf),
+    Command(command::Call),
+}
+
+impl Process {
+    pub(crate) fn parse(words: &[String]) -> Result<Self> {
+        match words {
+            [process, ledger] if process == rust::PROCESS => Ok(Self::Worker(ledger.into())),
+            [process, call @ ..] if process == command::PROCESS => {
+                command::Call::parse(call).map(Self::Command)
+            }
+            _ => Err("an unknown process of the soak".into()),
+        }
+    }
+}
 
 /// The definitions. Their keys say which kind of worker runs them.
 pub(crate) const WORK: &str = "soak.work";

@@ -136,7 +136,7 @@ impl<A: JobArgs + Into<Payload> + Send + 'static> Handler for Plain<A> {
             Act::FailOnce if job.failures() == 0 => return Err(Failure::retry("the first attempt fails")),
             Act::FailForever => return Err(Failure::permanent("every attempt fails")),
             Act::SnoozeOnce if job.attempt() == 1 => return Ok(Done::snooze(Duration::from_millis(300))),
-            #[expect(clippy::panic, reason = "a panic of a handler is one of the inputs")]
+            // A panic of a handler is one of the inputs.
             Act::Panic if job.failures() == 0 => panic!("the first attempt panics"),
             _ => {}
         }
