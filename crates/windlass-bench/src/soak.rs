@@ -154,7 +154,7 @@ async fn soak(site: &Arc<Site>, plan: &SoakPlan) -> Result<Report> {
     evidence.orphans = quiet::orphans(&site.directory)?;
     evidence.audit_faults = quiet::audit_faults(&installation).await?;
     violations.extend(checker::check(&evidence));
-    let report = Report::new(plan, &evidence, violations, counts, failures);
+    let report = Report::new(plan, &evidence, violations, &counts, failures);
     installation.stop_postgres().await?;
     Ok(report)
 }

@@ -32,7 +32,7 @@ impl Report {
         plan: &SoakPlan,
         evidence: &Evidence,
         violations: Vec<Violation>,
-        faults: BTreeMap<Kind, u64>,
+        faults: &BTreeMap<Kind, u64>,
         failures: BTreeMap<Kind, String>,
     ) -> Self {
         let names = Kind::all(plan.previous.is_some()).into_iter();

@@ -32,6 +32,9 @@ impl IntentFacts {
     }
 }
 
+/// From an instant to another one, of a job.
+pub(super) type Span = (u64, u64, Uuid);
+
 /// One run of an attempt: from its start to its end, or to the death or the freeze of its process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Run {
@@ -181,7 +184,7 @@ impl<'a> Index<'a> {
                 self.intents.entry(*intent).or_default().ordering_key = Some(key.clone());
             }
             Fact::Depends { intent, on } => {
-                self.intents.entry(*intent).or_default().depends_on.clone_from(on)
+                self.intents.entry(*intent).or_default().depends_on.clone_from(on);
             }
             _ => {}
         }
@@ -194,7 +197,7 @@ impl<'a> Index<'a> {
             Fact::RetrySent { job } => *self.retry_sent.entry(*job).or_default() += 1,
             Fact::Retried { job } => *self.retried.entry(*job).or_default() += 1,
             Fact::Canceled { job, was_running } => {
-                self.canceled.entry(*job).or_default().push((at, *was_running))
+                self.canceled.entry(*job).or_default().push((at, *was_running));
             }
             Fact::TenantDeleteSent { tenant } => drop(self.deleted_tenants.insert(*tenant)),
             Fact::Emitted { event, .. } => drop(self.emitted.insert(*event, EmitState::Unknown)),
@@ -214,7 +217,7 @@ impl<'a> Index<'a> {
         let runs = self.runs.get(&job)?;
         let mut rust = runs.iter().filter(|run| run.kind == Kind::Rust);
         let first = rust.next()?;
-        let last = rust.last().unwrap_or(first);
+        let last = rust.next_back().unwrap_or(first);
         Some((first.from, last.to.unwrap_or(last.from)))
     }
 }

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::Violation;
 use super::evidence::{Evidence, JobRow, Status};
-use super::index::{Index, IntentFacts, RunEnd};
+use super::index::{Index, IntentFacts, RunEnd, Span};
 use crate::soak::work::{BRIEF, CHILD, EFFECT, EVENT, FOREVER, TICK, WINDOW, WINDOW_SECONDS};
 
 pub(super) fn check(evidence: &Evidence, index: &Index<'_>, found: &mut Vec<Violation>) {
@@ -135,7 +135,7 @@ fn every_key_has_one_job(evidence: &Evidence, index: &Index<'_>, found: &mut Vec
 /// Invariant 23. Two enqueues were accepted within the window for certain if the first was sent less than a window before the
 /// acknowledgment of the last.
 fn no_window_has_two_jobs(index: &Index<'_>, found: &mut Vec<Violation>) {
-    let mut of_key: HashMap<(Uuid, &str), Vec<(u64, u64, Uuid)>> = HashMap::new();
+    let mut of_key: HashMap<(Uuid, &str), Vec<Span>> = HashMap::new();
     for intent in index.intents.values() {
         let key = intent.dedupe_key.as_deref().filter(|key| key.starts_with(WINDOW));
         // A repeated request may have been accepted long before the acknowledgment, or long after it was first sent.
@@ -145,7 +145,7 @@ fn no_window_has_two_jobs(index: &Index<'_>, found: &mut Vec<Violation>) {
     }
     for ((_, key), mut accepted) in of_key {
         accepted.sort_unstable();
-        let is_too_soon = |pair: &&[(u64, u64, Uuid)]| {
+        let is_too_soon = |pair: &&[Span]| {
             pair[0].1.max(pair[1].1).saturating_sub(pair[0].0) < WINDOW_SECONDS * 1_000_000_000
         };
         for pair in accepted.windows(2).filter(is_too_soon) {

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::Violation;
 use super::evidence::{Evidence, Outcome, Status};
-use super::index::{Index, Run};
+use super::index::{Index, Run, Span};
 use super::jobs::status;
 use crate::soak::ledger::{Fact, Kind};
 use crate::soak::work::{BRIEF, CONCURRENCY, LIMITED, MAX_LOST, MAX_RUNNING, WINDOW};
@@ -48,8 +48,8 @@ fn every_start_is_an_attempt(evidence: &Evidence, index: &Index<'_>, found: &mut
         if !is_unbroken {
             found.push(Violation::of("3", *job, format!("its attempts are {numbers:?}")));
         }
-        let is_ended = |row: &&super::evidence::AttemptRow| (row.attempt == 0) == row.outcome.is_none();
-        if !rows.iter().all(|row| is_ended(&row)) {
+        let is_ended = |row: &super::evidence::AttemptRow| (row.attempt == 0) == row.outcome.is_none();
+        if !rows.iter().all(|row| is_ended(row)) {
             found.push(Violation::of("15", *job, "an attempt has no outcome"));
         }
     }
@@ -114,7 +114,7 @@ fn no_two_runs_overlap(evidence: &Evidence, index: &Index<'_>, found: &mut Vec<V
 
 /// Invariant 22: from the first start to the last end of a job, no other job of its key runs.
 fn no_key_has_two_active_jobs(evidence: &Evidence, index: &Index<'_>, found: &mut Vec<Violation>) {
-    let mut of_key: BTreeMap<(Uuid, &str), Vec<(u64, u64, Uuid)>> = BTreeMap::new();
+    let mut of_key: BTreeMap<(Uuid, &str), Vec<Span>> = BTreeMap::new();
     for job in evidence.jobs.iter().filter(|job| !index.is_disturbed(job.id)) {
         // A key that is held for a window is free after it, even if its job has not ended.
         let key = job.dedupe_key.as_ref().filter(|key| !key.starts_with(WINDOW));

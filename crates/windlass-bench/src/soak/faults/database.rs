@@ -62,7 +62,7 @@ pub(super) async fn rewrite(installation: &Installation, verb: &str, random: &mu
     let mut tables = Vec::new();
     for _ in 0..4 {
         let table = *TABLES.choose(random).unwrap_or(&TABLES[0]);
-        client.batch_execute(&format!("set lock_timeout = '5s'; set statement_timeout = '15s'")).await?;
+        client.batch_execute("set lock_timeout = '5s'; set statement_timeout = '15s'").await?;
         client.batch_execute(&format!("{verb} windlass.{table}")).await?;
         tables.push(table);
     }

@@ -91,7 +91,7 @@ fn fill(path: &std::path::Path) -> Result<u64> {
             Ok(written) => bytes += written as u64,
             // The last bytes one by one would take long; a page is all that Postgres asks for.
             Err(error) if error.kind() == std::io::ErrorKind::StorageFull && block.len() > 4096 => {
-                block.truncate(4096)
+                block.truncate(4096);
             }
             Err(error) if error.kind() == std::io::ErrorKind::StorageFull => return Ok(bytes),
             Err(error) => return Err(error.into()),

@@ -44,23 +44,24 @@ pub(super) async fn single(callers: Callers, mut author: Author) {
 async fn send(callers: &Callers, author: &mut Author, intent: &Intent) {
     let tries = if intent.idempotency_key.is_some() { MAX_TRIES } else { 1 };
     let key = intent.idempotency_key.as_deref();
+    let body = intent.body();
     // A request whose response was lost may still be committed after another one with its key was rejected.
     let mut was_lost = false;
     for _ in 0..tries {
-        match call(callers, author, Some(intent.tenant), "POST", "/api/v1/jobs", Some(&intent.body()), key)
-            .await
-        {
+        let request =
+            Request { body: Some(&body), key, ..Request::post(Some(intent.tenant), "/api/v1/jobs") };
+        match call(callers, author, request).await {
             Answer::Done(job) => {
                 let id = job["id"].as_str().and_then(|id| id.parse().ok());
                 // Without a key of its own, 200 instead of 201 means that another job holds the dedupe key.
                 let is_duplicate = job["status_code"] == 200;
                 return match id {
                     Some(id) => author.note_acked(intent, id, is_duplicate),
-                    None => author.note_refused(intent, job),
+                    None => author.note_refused(intent, &job),
                 };
             }
             Answer::Refused(_) if was_lost => return,
-            Answer::Refused(why) => return author.note_refused(intent, why),
+            Answer::Refused(why) => return author.note_refused(intent, &why),
             Answer::Unknown => {
                 was_lost = true;
                 tokio::time::sleep(Duration::from_millis(300)).await;
@@ -84,14 +85,14 @@ pub(super) async fn bulk(callers: Callers, mut author: Author) {
             author.note_sent(intent, "http bulk");
         }
         let body = json!({"jobs": intents.iter().map(Intent::body).collect::<Vec<_>>()});
-        match call(&callers, &mut author, Some(tenant), "POST", "/api/v1/jobs/bulk", Some(&body), None).await
-        {
+        let request = Request { body: Some(&body), ..Request::post(Some(tenant), "/api/v1/jobs/bulk") };
+        match call(&callers, &mut author, request).await {
             Answer::Done(response) => {
                 let results = response["results"].as_array().cloned().unwrap_or_default();
                 for (intent, result) in intents.iter().zip(results) {
                     match result["job"]["id"].as_str().and_then(|id| id.parse().ok()) {
                         Some(id) => author.note_acked(intent, id, result["status"] == 200),
-                        None => author.note_refused(intent, result),
+                        None => author.note_refused(intent, &result),
                     }
                 }
             }
@@ -111,7 +112,8 @@ pub(super) async fn events(callers: Callers, mut author: Author) {
         let tenant = author.tenants[usize::from(author.chance(0.5))];
         author.site.ledger.note(Fact::Emitted { event, tenant });
         let body = json!({"name": EVENT_NAME, "payload": {"n": event}});
-        match call(&callers, &mut author, Some(tenant), "POST", "/api/v1/events", Some(&body), None).await {
+        let request = Request { body: Some(&body), ..Request::post(Some(tenant), "/api/v1/events") };
+        match call(&callers, &mut author, request).await {
             Answer::Done(_) => author.site.ledger.note(Fact::EmitAcked { event }),
             Answer::Refused(_) => author.site.ledger.note(Fact::EmitRefused { event }),
             Answer::Unknown => {}
@@ -119,16 +121,25 @@ pub(super) async fn events(callers: Callers, mut author: Author) {
     }
 }
 
-/// One request to one of the servers.
-pub(super) async fn call(
-    callers: &Callers,
-    author: &mut Author,
-    tenant: Option<Uuid>,
-    method: &str,
-    path: &str,
-    body: Option<&Value>,
-    key: Option<&str>,
-) -> Answer {
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Request<'a> {
+    pub(super) method: &'a str,
+    pub(super) path: &'a str,
+    /// None: of the installation.
+    pub(super) tenant: Option<Uuid>,
+    pub(super) body: Option<&'a Value>,
+    pub(super) key: Option<&'a str>,
+}
+
+impl<'a> Request<'a> {
+    pub(super) fn post(tenant: Option<Uuid>, path: &'a str) -> Self {
+        Self { method: "POST", path, tenant, body: None, key: None }
+    }
+}
+
+/// Sends it to one of the servers.
+pub(super) async fn call(callers: &Callers, author: &mut Author, request: Request<'_>) -> Answer {
+    let Request { method, path, tenant, body, key } = request;
     let server = &callers.installation.servers[usize::from(author.chance(0.5))];
     let Ok(method) = method.parse() else { return Answer::Refused(format!("unknown method {method}")) };
     let mut request =

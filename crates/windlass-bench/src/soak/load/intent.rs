@@ -166,7 +166,7 @@ impl Author {
         self.site.count_acked(1);
     }
 
-    pub(super) fn note_refused(&self, intent: &Intent, why: impl ToString) {
+    pub(super) fn note_refused(&self, intent: &Intent, why: &(impl ToString + ?Sized)) {
         self.site.ledger.note(Fact::Refused { intent: intent.number, why: why.to_string() });
     }
 }

@@ -16,7 +16,7 @@ pub(super) async fn single(callers: Callers, mut author: Author) {
         let job = intent.new_job();
         match tokio::time::timeout(CALL_LIMIT, callers.queue.enqueue(job)).await {
             Ok(Ok(enqueued)) => author.note_acked(&intent, enqueued.id, enqueued.is_duplicate),
-            Ok(Err(error)) if is_rejection(&error) => author.note_refused(&intent, error),
+            Ok(Err(error)) if is_rejection(&error) => author.note_refused(&intent, &error),
             Ok(Err(_)) | Err(_) => {}
         }
     }

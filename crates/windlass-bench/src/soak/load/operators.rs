@@ -8,7 +8,7 @@ use uuid::Uuid;
 use windlass::job::{Canceled, State};
 use windlass::retention::HoldOn;
 
-use super::http::{Answer, call};
+use super::http::{Answer, Request, call};
 use super::intent::Author;
 use super::{CALL_LIMIT, Callers};
 use crate::soak::ledger::Fact;
@@ -60,7 +60,7 @@ async fn cancel(callers: &Callers, tenant: Uuid, job: Uuid) -> Option<()> {
 async fn cancel_over_http(callers: &Callers, author: &mut Author, tenant: Uuid, job: Uuid) -> Option<()> {
     callers.site.ledger.note(Fact::CancelSent { job });
     let path = format!("/api/v1/jobs/{job}/cancel");
-    if let Answer::Done(body) = call(callers, author, Some(tenant), "POST", &path, None, None).await {
+    if let Answer::Done(body) = call(callers, author, Request::post(Some(tenant), &path)).await {
         match body["status"].as_str()? {
             "canceled" => callers.site.ledger.note(Fact::Canceled { job, was_running: false }),
             "running" => callers.site.ledger.note(Fact::Canceled { job, was_running: true }),
@@ -73,7 +73,7 @@ async fn cancel_over_http(callers: &Callers, author: &mut Author, tenant: Uuid, 
 async fn retry(callers: &Callers, author: &mut Author, tenant: Uuid, job: Uuid) -> Option<()> {
     callers.site.ledger.note(Fact::RetrySent { job });
     let path = format!("/api/v1/jobs/{job}/retry");
-    if let Answer::Done(_) = call(callers, author, Some(tenant), "POST", &path, None, None).await {
+    if let Answer::Done(_) = call(callers, author, Request::post(Some(tenant), &path)).await {
         callers.site.ledger.note(Fact::Retried { job });
     }
     Some(())

@@ -6,7 +6,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::Callers;
-use super::http::{Answer, call};
+use super::http::{Answer, Request, call};
 use super::intent::Author;
 use crate::soak::ledger::Fact;
 
@@ -30,7 +30,8 @@ pub(super) async fn churn(callers: Callers, mut author: Author) {
 async fn one(callers: &Callers, author: &mut Author, number: u32) -> Option<()> {
     let body = json!({"slug": format!("guest-{number}"), "name": "Guest"});
     let Answer::Done(tenant) =
-        call(callers, author, None, "POST", "/api/v1/admin/tenants", Some(&body), None).await
+        call(callers, author, Request { body: Some(&body), ..Request::post(None, "/api/v1/admin/tenants") })
+            .await
     else {
         return None;
     };
@@ -39,21 +40,27 @@ async fn one(callers: &Callers, author: &mut Author, number: u32) -> Option<()> 
         let mut intent = author.plain();
         intent.tenant = id;
         author.note_sent(&intent, "http");
-        match call(callers, author, Some(id), "POST", "/api/v1/jobs", Some(&intent.body()), None).await {
+        let body = intent.body();
+        let request = Request { body: Some(&body), ..Request::post(Some(id), "/api/v1/jobs") };
+        match call(callers, author, request).await {
             Answer::Done(job) => {
                 let job = job["id"].as_str()?.parse().ok()?;
                 callers.site.ledger.note(Fact::Acked { intent: intent.number, job, is_duplicate: false });
             }
-            Answer::Refused(why) => author.note_refused(&intent, why),
+            Answer::Refused(why) => author.note_refused(&intent, &why),
             Answer::Unknown => {}
         }
     }
     let path = format!("/api/v1/admin/tenants/{id}");
     for status in ["suspended", "active"] {
-        call(callers, author, None, "PATCH", &path, Some(&json!({"status": status})), None).await;
+        let body = json!({"status": status});
+        let request = Request { method: "PATCH", body: Some(&body), ..Request::post(None, &path) };
+        call(callers, author, request).await;
     }
     callers.site.ledger.note(Fact::TenantDeleteSent { tenant: id });
-    if let Answer::Done(_) = call(callers, author, None, "DELETE", &path, None, None).await {
+    if let Answer::Done(_) =
+        call(callers, author, Request { method: "DELETE", ..Request::post(None, &path) }).await
+    {
         callers.site.ledger.note(Fact::TenantDeleted { tenant: id });
     }
     Some(())

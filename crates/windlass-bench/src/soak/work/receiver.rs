@@ -66,7 +66,7 @@ async fn serve(mut stream: TcpStream, ledger: &Ledger) -> std::io::Result<()> {
         match call.payload.act {
             _ if is_success => respond(&mut stream, "200 OK", r#"{"ok":true}"#).await?,
             Act::SnoozeOnce => {
-                respond(&mut stream, "503 Service Unavailable\r\nretry-after: 1", "{}").await?
+                respond(&mut stream, "503 Service Unavailable\r\nretry-after: 1", "{}").await?;
             }
             Act::FailForever => respond(&mut stream, "422 Unprocessable Content", "no \u{1} JSON").await?,
             Act::Panic => return Ok(()),
