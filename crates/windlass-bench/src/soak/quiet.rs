@@ -37,6 +37,11 @@ pub(super) async fn drain(site: &Site, installation: &Installation) -> Result<Du
     }
     let client = installation.cluster.ready().await?;
     client.batch_execute("update windlass.queues set is_paused = false where is_paused").await?;
+    // The request that should have resumed it may have been lost.
+    for row in client.query("select id::text from windlass.tenants where status = 'suspended'", &[]).await? {
+        let url = installation.cluster.url(installation.cluster.port);
+        command(&installation.windlass, &url, &["tenants", "set", row.get(0), "--resume"]).await?;
+    }
     let mut next_line = LINE_EVERY;
     loop {
         let rest = rest(&client).await?;
