@@ -113,8 +113,12 @@ async fn deliver(
         }
         if is_lost {
             if read == 0 {
-                // Not even the end of the connection arrives. The other direction ends it.
-                return std::future::pending().await;
+                // Not even the end of the connection arrives before the fault has ended; then its sender repeats it.
+                let ends = network.wait_for(|now| *now != Network::HalfOpen(direction));
+                if ends.await.is_ok() {
+                    let _ = to.shutdown().await;
+                }
+                return;
             }
         } else if read == 0 {
             // A failure means that the receiver has closed it too.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_postgres::NoTls;
 use uuid::Uuid;
-use windlass::job::{Backoff, State};
+use windlass::job::{Backoff, OnTimeout, State};
 use windlass::worker::Completion;
 use windlass::{Context, Definition, Done, Failure, Handler, JobArgs, NewJob, Queue, Settings, Worker};
 
@@ -57,6 +57,8 @@ pub(crate) async fn run(ledger: &Path) -> Result<()> {
 pub(crate) fn definition(key: &str) -> Definition {
     let definition = Definition::new(key)
         .backoff(Backoff::fixed(Duration::from_millis(500)))
+        // A handler whose own connection hangs ends by its timeout.
+        .timeout(Duration::from_secs(15), OnTimeout::Retry)
         .max_attempts(MAX_ATTEMPTS)
         .max_lost(MAX_LOST);
     match key {
