@@ -124,8 +124,8 @@ fn every_key_has_one_job(evidence: &Evidence, index: &Index<'_>, found: &mut Vec
             forever.entry((intent.tenant, key)).or_default().insert(job);
         }
     }
-    // An operator's retry releases the key.
-    let is_released = |jobs: &HashSet<Uuid>| jobs.iter().any(|job| index.retry_sent.contains_key(job));
+    // An operator's retry releases the key, and so does a deletion by hand.
+    let is_released = |jobs: &HashSet<Uuid>| jobs.iter().any(|job| index.is_disturbed(*job));
     for ((_, key), jobs) in forever.into_iter().filter(|(_, jobs)| jobs.len() > 1 && !is_released(jobs)) {
         let job = jobs.iter().max().copied();
         found.push(Violation { check: "22", job, text: format!("{} jobs with the key {key}", jobs.len()) });
@@ -149,7 +149,7 @@ fn no_window_has_two_jobs(index: &Index<'_>, found: &mut Vec<Violation>) {
             pair[0].1.max(pair[1].1).saturating_sub(pair[0].0) < WINDOW_SECONDS * 1_000_000_000
         };
         for pair in accepted.windows(2).filter(is_too_soon) {
-            if index.retry_sent.contains_key(&pair[0].2) {
+            if index.is_disturbed(pair[0].2) {
                 continue;
             }
             let text = format!("it was accepted within the window of job {} of the key {key}", pair[0].2);

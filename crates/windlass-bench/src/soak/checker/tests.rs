@@ -314,6 +314,15 @@ fn what_was_asked_to_be_deleted_may_be_absent() {
 }
 
 #[test]
+fn a_deletion_by_hand_releases_a_key_that_is_held_forever() {
+    let mut case = Case::good();
+    case.row(PLAIN).dedupe_key = Some("forever 1".into());
+    case.row(PARENT).dedupe_key = Some("forever 1".into());
+    case.note(150, Fact::PurgeSent { jobs: vec![job(PLAIN)] });
+    assert_eq!(check(&case.0), Vec::new());
+}
+
+#[test]
 fn what_a_frozen_process_does_later_is_not_an_overlap() {
     let mut case = Case::good();
     case.0.attempts.retain(|row| row.job != job(PLAIN));
