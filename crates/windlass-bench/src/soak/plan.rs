@@ -20,7 +20,7 @@ use crate::Result;
     name = "soak",
     bin_name = "./dev soak",
     after_help = "Examples:\n  ./dev soak                                   # 10 minutes, another seed each time\n  \
-    ./dev soak --minutes 60 --jobs 3000000       # what docs/soak.md publishes\n  \
+    ./dev soak --minutes 60 --jobs 3000000       # a long run, on a fast machine\n  \
     ./dev soak --minutes 2 --seed 7              # repeats the faults of an earlier run\n  \
     ./dev soak --previous target/old/windlass    # servers, keepers and workers change between two builds\n\n\
     A full disk and the own file system of the data need root. docs/soak.md explains how to read the table."
