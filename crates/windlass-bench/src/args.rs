@@ -18,6 +18,7 @@ use crate::peers::{ChildCall, PeersPlan};
 use crate::prune::PrunePlan;
 use crate::scale::{self, ScalePlan};
 use crate::schedule::SchedulePlan;
+use crate::soak::work;
 
 pub(crate) const USAGE: &str = "usage: windlass-bench [--quick|--full] [--json FILE] [--only NAME,…]
        windlass-bench api [--n N] [--callers N] [--history N] [--reads N]   enqueues and reads over HTTP, and memory
@@ -31,6 +32,7 @@ pub(crate) const USAGE: &str = "usage: windlass-bench [--quick|--full] [--json F
        windlass-bench peers [--quick] [--only NAME,…] [--rounds N] [--n N] [--seconds S] [--json FILE]   beside other queues
        windlass-bench scale [--quick] [--n N] [--workers N,…] [--connections N,…] [--without-settings] [--json FILE]
        windlass-bench cliffs [--quick] [--divisor N] [--only NAME,…] [--json FILE]   queues of unusual shapes
+       windlass-bench soak [--minutes N] [--seed S] [--jobs N] [--json FILE]   an installation under load and faults; --help
        windlass-bench prune [--history N] [--rounds N] [--seconds S]   a steady run with and without pruning
 
   --quick       smaller sizes, the same figures, in less than two minutes
@@ -66,6 +68,9 @@ pub(crate) enum Command {
     Cliffs(CliffsPlan),
     Neighbour(NeighbourPlan),
     NeighbourLoad,
+    /// The words of its own command line.
+    Soak(Vec<String>),
+    SoakProcess(work::Process),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -144,6 +149,10 @@ pub(crate) enum UsageError {
     UnknownName { name: String, known: String },
     #[error("'{word}' is missing or invalid: peer SYSTEM MEASURE COUNT CALLERS")]
     NoChild { word: &'static str },
+    #[error(
+        "the process of a soak requires the file of its ledger, and a command its directory of locks, job and attempt"
+    )]
+    NoLedger,
     #[error("driver requires a mode: info, init, bulk, single, drain, steady or latency")]
     NoMode,
     #[error("unknown driver mode '{mode}'")]
@@ -166,6 +175,10 @@ impl Command {
             Some("scale") => compared::parse_scale(&words[1..]).map(Self::Scale),
             Some(scale::WORKER) => Ok(Self::ScaleWorker),
             Some("cliffs") => compared::parse_cliffs(&words[1..]).map(Self::Cliffs),
+            Some("soak") => Ok(Self::Soak(words[1..].to_vec())),
+            Some(work::rust::PROCESS | work::command::PROCESS) => {
+                work::Process::parse(&words).map(Self::SoakProcess).map_err(|_| UsageError::NoLedger)
+            }
             Some("prune") => parse_prune(&words[1..]).map(Self::Prune),
             Some("forever") => parse_forever(&words[1..]).map(Self::Forever),
             Some("pages") => parse_pages(&words[1..]).map(Self::Pages),

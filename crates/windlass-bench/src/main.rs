@@ -29,6 +29,7 @@ mod repeated;
 mod scale;
 mod schedule;
 mod server;
+mod soak;
 mod stolen;
 mod suite;
 mod table;
@@ -37,6 +38,7 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use args::Command;
+use soak::work::{self, Process};
 
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 
@@ -50,12 +52,21 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if let Command::SoakProcess(Process::Command(call)) = &command {
+        return match work::command::run(call) {
+            Ok(code) => ExitCode::from(code),
+            Err(error) => failed(&*error),
+        };
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return failed(&error),
     };
     let done = runtime.block_on(async {
         match command {
+            Command::Soak(words) => return run_soak(&words).await,
+            Command::SoakProcess(Process::Worker(ledger)) => work::rust::run(&ledger).await,
+            Command::SoakProcess(Process::Command(_)) => Ok(()),
             Command::Help => {
                 println!("{}", args::USAGE);
                 Ok(())
@@ -77,10 +88,22 @@ fn main() -> ExitCode {
             Command::Pages(plan) => pages::run(&plan).await,
             Command::Schedule(plan) => schedule::run(&plan).await,
         }
+        .map(|()| ExitCode::SUCCESS)
     });
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => failed(&*error),
+    }
+}
+
+/// Its command line is parsed by clap, which prints the help and the errors.
+async fn run_soak(words: &[String]) -> Result<ExitCode> {
+    match soak::SoakPlan::parse_words(words) {
+        Ok(plan) => soak::run(&plan).await,
+        Err(error) => {
+            error.print()?;
+            Ok(ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)))
+        }
     }
 }
 

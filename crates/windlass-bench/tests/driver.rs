@@ -200,6 +200,36 @@ async fn cliffs_runs_each_case_beside_a_plain_drain() {
     assert_eq!(text.matches("claims p99 at most 50 ms").count(), 7, "{text}");
 }
 
+mod process {
+    use super::{Command, PROGRAM, Value};
+
+    /// The soak in two minutes, with a fixed seed: every kind of fault was injected, every kind of job ran, and nothing was lost, doubled
+    /// or left. A violation prints its trace, and the command that repeats it.
+    #[test]
+    fn a_short_soak_injects_every_fault_and_finds_no_violation() {
+        let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("soak.json");
+        let words = ["soak", "--minutes", "1.4", "--seed", "20261119", "--jobs", "3500", "--json"];
+        let output = Command::new(PROGRAM).args(words).arg(&file).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+        let figures: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        let faults = figures["faults"].as_object().unwrap();
+        assert!(faults.len() >= 35, "{figures}");
+        // Only root can mount the file system that is filled.
+        let is_root = rustix::process::geteuid().is_root();
+        for (kind, count) in faults.iter().filter(|(kind, _)| is_root || *kind != "fill_disk") {
+            assert!(count.as_u64() > Some(0), "{kind} was not injected\n{text}");
+        }
+        let violations = figures["violations"].as_object().unwrap();
+        assert!(violations.len() >= 28 && violations.values().all(|count| count == 0), "{figures}");
+        assert!(figures["jobs"].as_u64() > Some(500), "{figures}");
+        for name in ["recovery_p50_s", "recovery_p99_s", "recovery_max_s"] {
+            assert!(figures[name].as_f64() > Some(0.0), "{name}: {figures}");
+        }
+        assert!(figures["commit"].is_string() && figures["seed"] == 20_261_119, "{figures}");
+    }
+}
+
 /// Runs a comparison on a server of its own, and returns what it printed and its file.
 fn compare(name: &str, words: &str) -> (String, Value) {
     let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);

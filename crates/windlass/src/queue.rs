@@ -27,6 +27,9 @@ use routes::{RouteKey, Routes};
 use slots::Slots;
 use waiting::WaitingList;
 
+/// How long [`Queue::connect`] may take, with all its statements.
+const CONNECT_WITHIN: Duration = Duration::from_secs(45);
+
 /// A job queue in one Postgres database. Cheap to clone; clones share connections.
 ///
 /// ```no_run
@@ -83,7 +86,14 @@ impl Queue {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn connect(mut settings: Settings) -> Result<Self> {
+    pub async fn connect(settings: Settings) -> Result<Self> {
+        // Its connections and statements have no limits of their own on a connection that hangs.
+        tokio::time::timeout(CONNECT_WITHIN, Self::connect_patiently(settings))
+            .await
+            .map_err(|_| Error::unanswered())?
+    }
+
+    async fn connect_patiently(mut settings: Settings) -> Result<Self> {
         settings.prepared = settings.prepared && connect::is_direct(&settings.config).await?;
         let database = Database::new(&settings.config, settings.connections, settings.prepared)?
             .with_statement_timeout(settings.statement_timeout);

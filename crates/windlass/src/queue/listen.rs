@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::damp::Damper;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::duty::Duty;
 use crate::store::connect;
 use crate::telemetry;
@@ -94,7 +94,9 @@ async fn listen_once(
 ) -> Result<()> {
     let mut connection = connect::open(config).await?;
     let own = format!("windlass_{}", Uuid::new_v4().simple());
-    connection.client.batch_execute(&format!("listen windlass; listen {own}")).await?;
+    let channels = format!("listen windlass; listen {own}");
+    let listening = connection.client.batch_execute(&channels);
+    tokio::time::timeout(ECHO_WITHIN, listening).await.map_err(|_| Error::unanswered())??;
     *pause = Duration::from_millis(100);
     // It is not an error if no task is subscribed: tasks poll, too.
     let _ = wakes.send(Wake::All);
@@ -124,17 +126,20 @@ async fn listen_once(
             }
             Ok(None) => return Ok(()),
             Err(_) => {
-                connection.client.batch_execute(&format!("notify {own}")).await?;
                 let echo = async {
+                    // On a hanging connection not even this gets a response.
+                    connection.client.batch_execute(&format!("notify {own}")).await?;
                     while let Some((channel, payload)) = connection.notifications.recv().await {
                         if channel == own {
-                            return true;
+                            return Ok(true);
                         }
                         read(&payload, cancels).into_iter().for_each(pass_on);
                     }
-                    false
+                    Ok::<_, Error>(false)
                 };
-                if !matches!(tokio::time::timeout(ECHO_WITHIN, echo).await, Ok(true)) {
+                let echoed =
+                    tokio::time::timeout(ECHO_WITHIN, echo).await.map_err(|_| Error::unanswered())??;
+                if !echoed {
                     return Ok(());
                 }
             }

@@ -1,6 +1,7 @@
 //! A connection outside the pool, for migrations and LISTEN, which need a dedicated session.
 
 use std::future::poll_fn;
+use std::time::Duration;
 
 use rustls_platform_verifier::ConfigVerifierExt;
 use tokio::sync::mpsc;
@@ -25,7 +26,19 @@ impl Drop for Connection {
     }
 }
 
+/// For the start of a session, after its TCP connection.
+const START_WITHIN: Duration = Duration::from_secs(5);
+
+/// The driver's `connect_timeout` ends with the TCP connection. A proxy or pooler can accept that and never respond, so the whole start is
+/// limited: the time of every host, and that of one start.
 pub(crate) async fn open(config: &Config) -> Result<Connection> {
+    let hosts = u32::try_from(config.get_hosts().len().max(1)).unwrap_or(u32::MAX);
+    let to_connect = config.get_connect_timeout().copied().unwrap_or(START_WITHIN);
+    let within = to_connect.saturating_mul(hosts).saturating_add(START_WITHIN);
+    tokio::time::timeout(within, start(config)).await.map_err(|_| Error::unanswered())?
+}
+
+async fn start(config: &Config) -> Result<Connection> {
     let (sender, notifications) = mpsc::unbounded_channel();
     let (client, driver) = if is_plain(config) {
         let (client, connection) = config.connect(NoTls).await?;
@@ -48,7 +61,8 @@ pub(crate) async fn is_direct(config: &Config) -> Result<bool> {
         open(config).await?;
         return Ok(false);
     };
-    let rows = connection.client.query_typed("select current_setting('windlass.session', true)", &[]).await?;
+    let asking = connection.client.query_typed("select current_setting('windlass.session', true)", &[]);
+    let rows = tokio::time::timeout(START_WITHIN, asking).await.map_err(|_| Error::unanswered())??;
     Ok(rows.first().and_then(|row| row.get::<_, Option<String>>(0)).is_some_and(|found| found == mark))
 }
 

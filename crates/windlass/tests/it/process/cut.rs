@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
@@ -74,8 +75,25 @@ async fn a_claim_that_arrives_after_it_was_abandoned_takes_no_job() {
     worker.finish().await;
 }
 
+/// A server that accepts the connection and never responds is unreachable, like one that refuses it: a process that starts then must
+/// not wait forever. `connect_timeout` of the driver ends with the TCP connection.
+#[tokio::test]
+async fn a_server_that_never_responds_is_unreachable() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let url = format!("postgresql://nobody@127.0.0.1:{port}/none?sslmode=disable&connect_timeout=1");
+    let settings = windlass::Settings::new(&url).unwrap();
+    for pooled in [false, true] {
+        let settings = if pooled { settings.clone().pooled() } else { settings.clone() };
+        let connected =
+            tokio::time::timeout(Duration::from_secs(60), windlass::Queue::connect(settings)).await;
+        let error = connected.expect("it gives up").unwrap_err();
+        assert!(error.is_transient(), "{error:?}");
+    }
+}
+
 #[derive(Clone, Copy)]
-enum Fault {
+pub(super) enum Fault {
     /// The connection ends before the response is forwarded.
     Cut,
     /// The connection stays open, and nothing is forwarded any more.
@@ -92,9 +110,9 @@ struct Gate {
 
 /// Forwards everything, but breaks a connection after the server has responded to a statement that contains these words, the
 /// given number of times.
-struct Proxy {
-    url: String,
-    left: Arc<AtomicUsize>,
+pub(super) struct Proxy {
+    pub(super) url: String,
+    pub(super) left: Arc<AtomicUsize>,
     gate: Arc<Gate>,
     accepting: JoinHandle<()>,
 }
@@ -106,7 +124,7 @@ impl Drop for Proxy {
 }
 
 impl Proxy {
-    async fn start(url: &str, fault: Fault, words: &'static str, times: usize) -> Self {
+    pub(super) async fn start(url: &str, fault: Fault, words: &'static str, times: usize) -> Self {
         let config: tokio_postgres::Config = url.parse().unwrap();
         let [Host::Unix(directory)] = config.get_hosts() else { panic!("tests use the socket") };
         let upstream = directory.join(format!(".s.PGSQL.{}", config.get_ports()[0]));

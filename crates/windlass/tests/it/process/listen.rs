@@ -1,8 +1,11 @@
 //! Notifications: lost, restored, and not used.
 
+use std::sync::atomic::Ordering;
+
 use windlass_testing::{TestQueue, eventually};
 
 use super::accounting::{number, settle_accounts};
+use super::cut::{Fault, Proxy};
 use super::fleet::Fleet;
 use super::load::{job, send, send_many};
 
@@ -25,6 +28,20 @@ async fn a_lost_listener_reconnects_and_delays_no_job() {
     let notified = send(&queue, job("work", 0)).await;
     let acked = [missed, notified];
     settle_accounts(&client, &fleet, &acked, &acked).await;
+    worker.finish().await;
+}
+
+/// F-32: a listener whose connection hangs without ending notices it at its next check, whose response never arrives.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listener_on_a_hanging_connection_reconnects() {
+    let (queue, fleet) = (TestQueue::create().await, Fleet::new());
+    let client = queue.client().await;
+    let proxy = Proxy::start(queue.url(), Fault::Silence, "notify windlass_", 1).await;
+    let worker = fleet.spawn(&proxy.url, &[]).await;
+    eventually("it listens", async || number(&client, LISTENERS).await == 1).await;
+    eventually("its check gets no response", async || proxy.left.load(Ordering::SeqCst) == 0).await;
+    // The last statement of the hanging session is the check.
+    eventually("it listens again", async || number(&client, LISTENERS).await == 1).await;
     worker.finish().await;
 }
 
