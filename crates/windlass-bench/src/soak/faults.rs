@@ -10,9 +10,10 @@ mod postgres;
 mod processes;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use tokio::task::JoinSet;
@@ -75,12 +76,12 @@ impl Faults {
     }
 
     pub(crate) fn counts(&self) -> BTreeMap<Kind, u64> {
-        self.done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+        self.done.lock().clone()
     }
 
     /// Kinds that could not be injected at least once, with the reason.
     pub(crate) fn failures(&self) -> BTreeMap<Kind, String> {
-        self.failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+        self.failed.lock().clone()
     }
 
     async fn inject(&self, one: Planned) {
@@ -90,8 +91,7 @@ impl Faults {
                 match self.act(one.kind, StdRng::seed_from_u64(one.seed)).await {
                     Ok(detail) => return detail,
                     Err(error) => {
-                        let mut failed =
-                            self.failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                        let mut failed = self.failed.lock();
                         failed.insert(one.kind, error.to_string());
                     }
                 }
@@ -100,7 +100,7 @@ impl Faults {
         });
         if let Ok(detail) = tried.await {
             self.site.ledger.note(Fact::Fault { kind: one.kind.as_str().to_owned(), detail });
-            let mut done = self.done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut done = self.done.lock();
             *done.entry(one.kind).or_default() += 1;
         }
     }

@@ -2,8 +2,9 @@
 //! once takes what the others left.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 #[derive(Debug)]
 pub(crate) struct Pace {
@@ -51,17 +52,17 @@ impl Pace {
 
     /// The time stands still until the end of the quiet point.
     pub(crate) fn pause(&self) {
-        self.paused.lock().unwrap_or_else(PoisonError::into_inner).since = Some(Instant::now());
+        self.paused.lock().since = Some(Instant::now());
     }
 
     pub(crate) fn resume(&self) {
-        let mut paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut paused = self.paused.lock();
         let lasted = paused.since.take().map(|since| since.elapsed());
         paused.before += lasted.unwrap_or_default();
     }
 
     pub(crate) fn elapsed(&self) -> Duration {
-        let paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
+        let paused = self.paused.lock();
         let now = paused.since.unwrap_or_else(Instant::now);
         now.saturating_duration_since(self.began).saturating_sub(paused.before)
     }
