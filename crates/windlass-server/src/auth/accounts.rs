@@ -231,28 +231,44 @@ pub(crate) async fn begin_reset(app: &App, caller: &Caller, email: &str) -> Resu
     Ok(NewReset { acting, tenant, user })
 }
 
-/// The tenant whose password reset links the caller manages: none for those of all tenants and of the installation.
-pub(crate) fn resets_of(caller: &Caller) -> (Option<Uuid>, Reach) {
+/// Whose password reset links the caller manages: those that administrators of the tenant have created; for a super-admin also those
+/// of the installation, or all (`None`) if no tenant is chosen.
+fn resets_of(caller: &Caller) -> (Vec<Option<Uuid>>, Reach) {
     let is_super = caller.role == Role::SuperAdmin && caller.scopes.is_none();
-    if is_super { (None, Reach::Everything) } else { (Some(caller.tenant()), caller.reach()) }
-}
-
-/// Revokes the open password reset link of an account.
-pub(crate) async fn revoke_reset(app: &App, caller: &Caller, user: Uuid) -> Result<OpenReset, Problem> {
-    let (tenant, reach) = resets_of(caller);
-    let acting = app.queue().act(reach, &caller.actor()).await?;
-    let revoked = acting.revoke_password_reset(tenant, user).await?;
-    acting.commit().await?;
-    Ok(revoked)
+    match (is_super, caller.tenant) {
+        (true, None) => (vec![None], Reach::Everything),
+        (true, Some(tenant)) => (vec![Some(tenant), Some(INSTALLATION)], Reach::Everything),
+        (false, _) => (vec![Some(caller.tenant())], caller.reach()),
+    }
 }
 
 /// The open password reset links that the caller manages.
 pub(crate) async fn resets(app: &App, caller: &Caller) -> Result<Vec<OpenReset>, Problem> {
-    let (tenant, reach) = resets_of(caller);
+    let (tenants, reach) = resets_of(caller);
     let reading = app.queue().read(reach).await?;
-    let resets = reading.password_resets(tenant).await?;
+    let mut resets = Vec::new();
+    for tenant in tenants {
+        resets.extend(reading.password_resets(tenant).await?);
+    }
     reading.end().await?;
     Ok(resets)
+}
+
+/// Revokes the open password reset link of an account, of which there is at most one.
+pub(crate) async fn revoke_reset(app: &App, caller: &Caller, user: Uuid) -> Result<OpenReset, Problem> {
+    let (tenants, reach) = resets_of(caller);
+    let acting = app.queue().act(reach, &caller.actor()).await?;
+    for tenant in tenants {
+        match acting.revoke_password_reset(tenant, user).await {
+            Ok(revoked) => {
+                acting.commit().await?;
+                return Ok(revoked);
+            }
+            Err(windlass::Error::Unknown { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Problem::not_found("password reset link"))
 }
 
 impl NewReset {

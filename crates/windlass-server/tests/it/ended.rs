@@ -83,7 +83,11 @@ async fn a_reset_link_ends_with_the_password_and_with_the_membership() {
 }
 
 async fn token(of: &Client, role: &str, scopes: Option<&[&str]>) -> String {
-    let expires = (Timestamp::now() + 24.hours()).to_string();
+    token_for(of, role, scopes, 24).await
+}
+
+async fn token_for(of: &Client, role: &str, scopes: Option<&[&str]>, hours: i64) -> String {
+    let expires = (Timestamp::now() + hours.hours()).to_string();
     let body = json!({"name": "t", "role": role,
         "scopes": scopes, "expires_at": expires});
     of.post("/api/v1/admin/tokens", &body).await.expect(201)["token"].as_str().unwrap().to_owned()
@@ -112,7 +116,7 @@ async fn the_tokens_of_a_member_end_with_the_membership_and_with_the_role() {
     let (operator, viewer) = (token(&browser, "operator", None).await, token(&browser, "viewer", None).await);
     let worker = token(&browser, "worker", None).await;
     let by_token = server.anonymous().with("authorization", &format!("Bearer {admin}"));
-    let second = token(&by_token, "tenant_admin", None).await;
+    let second = token_for(&by_token, "tenant_admin", None, 12).await;
     let bobs = token(&server.browser("bob@example.com").await, "tenant_admin", None).await;
     let all = [&admin, &scoped, &operator, &viewer, &worker, &second, &bobs];
     for token in all {

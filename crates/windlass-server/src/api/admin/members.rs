@@ -127,7 +127,8 @@ pub(crate) struct PasswordResets {
 
 /// List open password reset links
 ///
-/// A tenant admin sees the links that the tenant's administrators have created; a super-admin sees all.
+/// A tenant admin sees the links that the tenant's administrators have created; a super-admin sees those of the installation
+/// too, and without a tenant all.
 #[utoipa::path(get, path = "/api/v1/admin/password-resets", tag = "members", params(PageQuery), responses((status = 200, body = PasswordResets)))]
 pub(crate) async fn password_resets(
     State(app): State<App>,

@@ -70,6 +70,7 @@ impl Ids {
         let member = server.member(tenant, &email, "viewer").await;
         let invitation = json!({"email": format!("{}@example.com", Uuid::now_v7()), "role": "viewer"});
         let invitation = admin.post("/api/v1/admin/invitations", &invitation).await.expect(201);
+        admin.post("/api/v1/admin/password-resets", &json!({"email": email})).await.expect(201);
         let trigger = json!({"label": "nightly", "trigger_type": "schedule", "cron_expr": "0 2 * * *", "timezone": "UTC", "definition_key": "a"});
         let trigger = admin.post("/api/v1/jobs/triggers", &trigger).await.expect(201);
         let hold = json!({"subject_type": "user", "subject_id": "7", "reason": "r"});

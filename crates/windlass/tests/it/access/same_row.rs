@@ -17,7 +17,7 @@ use windlass_testing::{Login, TestQueue, settings};
 use crate::support::register;
 
 /// Only the server does these, or they have no row if they are done with SQL: the job or the event is the record.
-const NOT_OF_OPERATORS: [Action; 16] = [
+const NOT_OF_OPERATORS: [Action; 17] = [
     Action::EventEmit,
     Action::HookReceive,
     Action::InvitationAccept,
@@ -30,6 +30,7 @@ const NOT_OF_OPERATORS: [Action; 16] = [
     Action::PasswordChange,
     Action::PasswordReset,
     Action::PasswordResetLink,
+    Action::PasswordResetRevoke,
     Action::Request,
     Action::SessionBegin,
     Action::SessionEnd,
