@@ -96,7 +96,7 @@ async fn token_for(of: &Client, role: &str, scopes: Option<&[&str]>, hours: i64)
 async fn status_of(server: &TestServer, token: &str) -> u16 {
     server
         .anonymous()
-        .with("authorization", &format!("Bearer {token}"))
+        .with("authorization", format!("Bearer {token}"))
         .get("/api/v1/me")
         .await
         .status
@@ -115,7 +115,7 @@ async fn the_tokens_of_a_member_end_with_the_membership_and_with_the_role() {
     let scoped = token(&browser, "tenant_admin", Some(&["jobs:read"])).await;
     let (operator, viewer) = (token(&browser, "operator", None).await, token(&browser, "viewer", None).await);
     let worker = token(&browser, "worker", None).await;
-    let by_token = server.anonymous().with("authorization", &format!("Bearer {admin}"));
+    let by_token = server.anonymous().with("authorization", format!("Bearer {admin}"));
     let second = token_for(&by_token, "tenant_admin", None, 12).await;
     let bobs = token(&server.browser("bob@example.com").await, "tenant_admin", None).await;
     let all = [&admin, &scoped, &operator, &viewer, &worker, &second, &bobs];

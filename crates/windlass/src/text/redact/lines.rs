@@ -202,7 +202,7 @@ fn is_of_key(line: &[u8]) -> bool {
     let last = last.strip_suffix(b"\\r").unwrap_or(last);
     line.is_empty()
         || is_header
-        || is_base64(line, 0) && line.len() % 4 == 0
+        || is_base64(line, 0) && line.len().is_multiple_of(4)
         || is_base64(last, if last.ends_with(b"=") { 4 } else { 16 })
 }
 
