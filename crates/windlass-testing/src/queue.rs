@@ -1,5 +1,7 @@
 //! A migrated database for one test, with a connected queue.
 
+use std::time::UNIX_EPOCH;
+
 use uuid::Uuid;
 use windlass::{Queue, Settings};
 
@@ -118,7 +120,10 @@ pub async fn migrated() -> TestDatabase {
 
 async fn migrated_on(server: &TestServer) -> TestDatabase {
     let template = if is_administrator() { "windlass_managed" } else { "windlass" };
-    TestDatabase::create_on(server, template, &windlass::setup::print_sql(), async |url: String| {
+    // A migration creates partitions for the current day, so a template of yesterday differs from a new database.
+    let day = UNIX_EPOCH.elapsed().unwrap_or_default().as_secs() / 86400;
+    let content = format!("{}\n{day}", windlass::setup::print_sql());
+    TestDatabase::create_on(server, template, &content, async |url: String| {
         if is_administrator() {
             let grant = format!(
                 "do $$ begin execute format('grant create on database %I to {ADMINISTRATOR}', current_database()); end $$"

@@ -263,8 +263,8 @@ impl Redactor {
         Cow::Owned(String::from_utf8_lossy(redacted).into_owned())
     }
 
-    /// Redacts a JSON value, in names, strings and numbers, and the strings under secret names. A number that contains a
-    /// secret is replaced as a whole.
+    /// Redacts a JSON value, in names, strings and numbers, and everything under the names of a definition. A number that
+    /// contains a secret is replaced as a whole.
     pub fn json(&self, value: &Value) -> Value {
         self.within(&keys::result(value, self.names.own()), &|text| self.text(text))
     }

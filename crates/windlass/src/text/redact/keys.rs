@@ -121,29 +121,30 @@ pub(super) fn is_secret_by(name: &str, more: &[String]) -> bool {
 /// A payload as it is shown: the strings and numbers under secret names are replaced, and everything under the names of
 /// the definition. Counts are not: `max_tokens` is not a secret.
 pub(super) fn payload(value: &Value, more: &[String]) -> Value {
-    shown(value, more, Hiding::Nothing, Hiding::StringsAndNumbers)
+    shown(value, more, Hiding::Nothing, [Hiding::Strings, Hiding::StringsAndNumbers])
 }
 
-/// A result as it is stored. What is not stored is lost, and results often contain counts such as `tokens_spent`: numbers
-/// are replaced under the names of the definition only.
+/// A result as it is stored. What is not stored is lost, and a result may be a token that its reader needs, such as that of the
+/// next page: only what the definition names is replaced.
 pub(super) fn result(value: &Value, more: &[String]) -> Value {
-    shown(value, more, Hiding::Nothing, Hiding::Everything)
+    shown(value, more, Hiding::Nothing, [Hiding::Everything; 2])
 }
 
-fn shown(value: &Value, more: &[String], hiding: Hiding, numbers: Hiding) -> Value {
+/// `least` is what hides strings, and what hides numbers.
+fn shown(value: &Value, more: &[String], hiding: Hiding, least: [Hiding; 2]) -> Value {
     let is_hidden = match value {
-        Value::String(_) => hiding >= Hiding::Strings,
-        Value::Number(_) => hiding >= numbers,
+        Value::String(_) => hiding >= least[0],
+        Value::Number(_) => hiding >= least[1],
         Value::Bool(_) => hiding >= Hiding::Everything,
         Value::Null | Value::Array(_) | Value::Object(_) => false,
     };
     match value {
         _ if is_hidden => Value::from(PLACEHOLDER),
-        Value::Array(items) => items.iter().map(|item| shown(item, more, hiding.inside(), numbers)).collect(),
+        Value::Array(items) => items.iter().map(|item| shown(item, more, hiding.inside(), least)).collect(),
         Value::Object(members) => {
             let shown = |(name, value): (&String, &Value)| {
                 let hiding = hiding.inside().max(Hiding::of(name, more));
-                (name.clone(), shown(value, more, hiding, numbers))
+                (name.clone(), shown(value, more, hiding, least))
             };
             Value::Object(members.iter().map(shown).collect::<Map<String, Value>>())
         }
