@@ -29,7 +29,10 @@ const CHANGES: [(&str, &str); 19] = [
     ),
     ("revoke select on windlass.jobs from windlass_app", "view jobs was changed"),
     ("grant execute on function windlass.find_token to public", "function find_token was changed"),
-    ("drop function windlass.fold_tallies", "function fold_tallies(most integer) is missing"),
+    (
+        "drop function windlass.fold_tallies",
+        "function fold_tallies(most integer, OUT moved integer, OUT has_more boolean) is missing",
+    ),
     ("alter function windlass.settle security invoker", "function settle was changed"),
     ("alter function windlass.settle leakproof", "function settle was changed"),
     (

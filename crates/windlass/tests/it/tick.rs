@@ -22,7 +22,7 @@ struct Done {
 }
 
 async fn tick(client: &Client) -> BTreeMap<String, Done> {
-    let rows = client.query("select duty, moved, note from windlass.tick()", &[]).await.unwrap();
+    let rows = client.query("select duty, moved, note from windlass.tick('20 s')", &[]).await.unwrap();
     rows.iter().map(|row| (row.get(0), Done { moved: row.get(1), note: row.get(2) })).collect()
 }
 

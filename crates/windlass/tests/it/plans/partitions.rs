@@ -81,7 +81,10 @@ async fn one_job_is_read_and_changed_in_its_own_partitions() {
     };
     let few = measure().await;
     partition_the_past(&client, 60).await;
-    assert_eq!(measure().await, few);
+    let many = measure().await;
+    // The number varies by a few catalogs and indexes; a statement that reads all partitions locks hundreds more.
+    let is_as_few = |((_, before), (_, after)): (&(&str, i64), &(&str, i64))| *after <= before + 10;
+    assert!(few.iter().zip(&many).all(is_as_few), "{few:?} {many:?}");
     assert!(few.iter().all(|(_, locked)| *locked <= 120), "{few:?}");
 }
 
