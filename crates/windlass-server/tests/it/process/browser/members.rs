@@ -83,7 +83,7 @@ async fn a_tenant_admin_invites_a_person_changes_their_role_and_removes_them() {
 
     chrome.go("/ui/members").await;
     chrome.click("tbody button[name=remove]").await;
-    chrome.until_text("#confirm", "ada@acme.example loses access to this tenant").await;
+    chrome.until_text("#confirm", "ada@acme.example and the tokens that they created lose access").await;
     chrome.click("#confirm button.yes").await;
     chrome.until_text("#toasts", "Removed ada@acme.example").await;
     chrome.until_text("main", "No members").await;
