@@ -30,7 +30,8 @@ class Client:
         self, url: str, token: Optional[str] = None, tenant: Optional[str] = None, timeout: float = 30.0
     ) -> None:
         self._transport = Transport(url)
-        self._token = token
+        # A file with a token ends with a newline, which a header must not contain.
+        self._token = token.strip() if token else None
         self._tenant = tenant
         self._timeout = timeout
 

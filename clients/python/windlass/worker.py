@@ -255,7 +255,7 @@ class Worker:
                 how, value = "fail", {"error": f"the result is not JSON-serializable: {error}"}
         if how == "fail":
             first_line = value["error"].split("\n", 1)[0]
-            log.info("job %s (%s) failed: %s", job.id, job.definition_key, first_line)
+            log.warning("job %s (%s) failed: %s", job.id, job.definition_key, first_line)
         try:
             self._until_response(what, lambda: self._send_end(job, how, value), self._ended)
         except LeaseLost:

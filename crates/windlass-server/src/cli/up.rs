@@ -208,7 +208,8 @@ impl Up {
         let directory = std::path::absolute(&self.data_dir)?.join("postgres");
         print::note(format!("starting Postgres in {} …", directory.display()));
         let postgres = Postgres::start(&Options::new(directory)?).await.map_err(|error| {
-            Failure::from(error).advise("or use a running Postgres: --database-url URL or DATABASE_URL")
+            Failure::from(error)
+                .advise("--data-dir DIRECTORY, or a running Postgres: --database-url URL or DATABASE_URL")
         })?;
         match Settings::new(&postgres.url()) {
             Ok(settings) => Ok((settings.connections(configuration.database.connections), Some(postgres))),

@@ -125,7 +125,7 @@ pub enum EmbeddedError {
 
     /// The user that runs it cannot enter a directory.
     #[error(
-        "the user {user}, which runs Postgres, cannot access {}; allow it with `chmod o+x`, or choose another path",
+        "the user {user}, which runs Postgres, cannot access {}; allow it with `chmod o+x` on each directory of the path, or choose another directory",
         .directory.display()
     )]
     NotTraversable {
