@@ -107,12 +107,14 @@ mod tests {
     #[test]
     fn the_secrets_of_next_jobs_are_removed_from_the_result() {
         let next = NewJob::new("pay").payload(&json!({"card": {"token": "tok-4711-abc"}, "n": 1}));
-        let result = json!({"sent": "used tok-4711-abc", "next_page_token": "p2"});
+        let result =
+            json!({"sent": "used tok-4711-abc", "next_page_token": "p2", "log": "second pass: 300 rows"});
         let done = Done::new().result(&result).then(next);
         let redacted = RunResult::from(Ok(done)).redacted(&Redactor::default());
         let result: serde_json::Value = serde_json::from_str(&redacted.done.result.unwrap()).unwrap();
         let sent = format!("used {PLACEHOLDER}");
-        assert_eq!(result, json!({"sent": sent, "next_page_token": "p2"}), "a result is data");
+        let expected = json!({"sent": sent, "next_page_token": "p2", "log": "second pass: 300 rows"});
+        assert_eq!(result, expected, "a result is data");
         assert!(
             redacted.done.next[0].payload_text().unwrap().contains("tok-4711-abc"),
             "it runs with its secret"

@@ -263,10 +263,11 @@ impl Redactor {
         Cow::Owned(String::from_utf8_lossy(redacted).into_owned())
     }
 
-    /// Redacts a JSON value, in names, strings and numbers, and everything under the names of a definition. A number that
-    /// contains a secret is replaced as a whole.
+    /// Redacts the known values and the expressions in a JSON value, in names, strings and numbers, and everything under the
+    /// names of a definition. A number that contains a secret is replaced as a whole. Secrets are not recognized by their
+    /// surroundings: a value is data that somebody reads, in which `second pass: 300 rows` must stay.
     pub fn json(&self, value: &Value) -> Value {
-        self.within(&keys::result(value, self.names.own()), &|text| self.text(text))
+        self.within(&keys::result(value, self.names.own()), &|text| self.known(text))
     }
 
     /// The same for the known values and the expressions only.
@@ -296,7 +297,8 @@ impl Redactor {
         if self.withholds {
             return Cow::Owned(Value::from(WITHHELD).to_string());
         }
-        if !text.contains('\\') && matches!(self.text(text), Cow::Borrowed(_)) {
+        let is_clean = || !text.contains('\\') && matches!(self.known(text), Cow::Borrowed(_));
+        if self.names.own().is_empty() && (self.is_empty() || is_clean()) {
             return Cow::Borrowed(text);
         }
         match serde_json::from_str::<Value>(text) {
@@ -304,7 +306,7 @@ impl Redactor {
                 let redacted = self.json(&value);
                 if redacted == value { Cow::Borrowed(text) } else { Cow::Owned(redacted.to_string()) }
             }
-            Err(_) => self.text(text),
+            Err(_) => self.known(text),
         }
     }
 
