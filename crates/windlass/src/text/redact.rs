@@ -267,24 +267,24 @@ impl Redactor {
     /// names of a definition. A number that contains a secret is replaced as a whole. Secrets are not recognized by their
     /// surroundings: a value is data that somebody reads, in which `second pass: 300 rows` must stay.
     pub fn json(&self, value: &Value) -> Value {
-        self.within(&keys::result(value, self.names.own()), &|text| self.known(text))
+        self.known_json(&keys::result(value, self.names.own()))
     }
 
     /// The same for the known values and the expressions only.
     fn known_json(&self, value: &Value) -> Value {
-        if self.is_empty() { value.clone() } else { self.within(value, &|text| self.known(text)) }
-    }
-
-    fn within<'a>(&self, value: &'a Value, clean: &dyn Fn(&'a str) -> Cow<'a, str>) -> Value {
         if self.withholds {
             return Value::from(WITHHELD);
         }
+        if self.is_empty() {
+            return value.clone();
+        }
         match value {
-            Value::String(text) => Value::String(clean(text).into_owned()),
-            Value::Array(items) => items.iter().map(|item| self.within(item, clean)).collect(),
+            Value::String(text) => Value::String(self.known(text).into_owned()),
+            Value::Array(items) => items.iter().map(|item| self.known_json(item)).collect(),
             Value::Object(members) => {
-                let members =
-                    members.iter().map(|(name, value)| (clean(name).into_owned(), self.within(value, clean)));
+                let members = members
+                    .iter()
+                    .map(|(name, value)| (self.known(name).into_owned(), self.known_json(value)));
                 Value::Object(members.collect::<Map<String, Value>>())
             }
             Value::Number(number) if self.finds_in(&number.to_string()) => Value::from(PLACEHOLDER),
