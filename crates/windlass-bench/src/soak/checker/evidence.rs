@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use jiff::Timestamp;
 use uuid::Uuid;
+use windlass::job::{AttemptOutcome, State};
 
 use crate::soak::ledger::Entry;
 
@@ -56,29 +57,10 @@ pub(crate) struct AttemptRow {
     pub(crate) job: Uuid,
     /// 0 if the job ended without an attempt.
     pub(crate) attempt: i32,
-    pub(crate) outcome: Option<Outcome>,
+    pub(crate) outcome: Option<AttemptOutcome>,
     /// The final status of the job, if this ended it.
-    pub(crate) status: Option<Status>,
+    pub(crate) status: Option<State>,
     pub(crate) started_at: Option<Timestamp>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    Succeeded,
-    Failed,
-    Timeout,
-    Canceled,
-    Lost,
-    Snoozed,
-    Released,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Status {
-    Succeeded,
-    Failed,
-    DeadLetter,
-    Canceled,
 }
 
 /// One event, with what it started.
@@ -96,27 +78,4 @@ pub(crate) struct FireRow {
     pub(crate) trigger: Uuid,
     pub(crate) due: Timestamp,
     pub(crate) job: Option<Uuid>,
-}
-
-impl Outcome {
-    /// In the order of the codes in the database.
-    pub(crate) const ALL: [Self; 7] = [
-        Self::Succeeded,
-        Self::Failed,
-        Self::Timeout,
-        Self::Canceled,
-        Self::Lost,
-        Self::Snoozed,
-        Self::Released,
-    ];
-
-    /// Whether it counts as a failure.
-    pub(crate) const fn is_counted(self) -> bool {
-        matches!(self, Self::Failed | Self::Timeout | Self::Lost)
-    }
-}
-
-impl Status {
-    /// In the order of the codes in the database.
-    pub(crate) const ALL: [Self; 4] = [Self::Succeeded, Self::Failed, Self::DeadLetter, Self::Canceled];
 }

@@ -3,9 +3,10 @@
 use std::collections::{HashMap, HashSet};
 
 use uuid::Uuid;
+use windlass::job::{AttemptOutcome, State};
 
 use super::Violation;
-use super::evidence::{Evidence, JobRow, Status};
+use super::evidence::{Evidence, JobRow};
 use super::index::{Index, IntentFacts, RunEnd, Span};
 use crate::soak::work::{BRIEF, CHILD, EFFECT, EVENT, FOREVER, TICK, WINDOW, WINDOW_SECONDS};
 
@@ -217,7 +218,7 @@ fn what_follows_a_job_exists_if_it_succeeded(
 
 fn successes(index: &Index<'_>, job: &JobRow) -> u64 {
     let attempts = index.attempts.get(&job.id).into_iter().flatten();
-    attempts.filter(|row| row.outcome == Some(super::evidence::Outcome::Succeeded)).count() as u64
+    attempts.filter(|row| row.outcome == Some(AttemptOutcome::Succeeded)).count() as u64
 }
 
 /// Invariant 16.
@@ -226,7 +227,7 @@ fn every_effect_is_a_success(evidence: &Evidence, index: &Index<'_>, found: &mut
     let succeeded: HashSet<(Uuid, i32)> = evidence
         .attempts
         .iter()
-        .filter(|row| row.outcome == Some(super::evidence::Outcome::Succeeded) && of_effect(row.job))
+        .filter(|row| row.outcome == Some(AttemptOutcome::Succeeded) && of_effect(row.job))
         .map(|row| (row.job, row.attempt))
         .collect();
     for (job, attempt) in evidence.effects.iter().filter(|effect| of_effect(effect.0)) {
@@ -248,6 +249,6 @@ fn every_effect_is_a_success(evidence: &Evidence, index: &Index<'_>, found: &mut
 }
 
 /// The final status of a job.
-pub(super) fn status(index: &Index<'_>, job: Uuid) -> Option<Status> {
+pub(super) fn status(index: &Index<'_>, job: Uuid) -> Option<State> {
     index.attempts.get(&job)?.iter().find_map(|row| row.status)
 }

@@ -6,9 +6,10 @@ use std::path::Path;
 use jiff::{SignedDuration, Timestamp};
 use tokio_postgres::{Client, IsolationLevel, Row, Transaction};
 use uuid::Uuid;
+use windlass::job::{AttemptOutcome, State};
 use windlass::schedule::Schedule;
 
-use super::evidence::{AttemptRow, EventRow, Evidence, FireRow, JobRow, Outcome, Status};
+use super::evidence::{AttemptRow, EventRow, Evidence, FireRow, JobRow};
 use crate::Result;
 use crate::soak::ledger;
 
@@ -76,14 +77,13 @@ fn job(row: &Row) -> JobRow {
 }
 
 fn attempt(row: &Row) -> Result<AttemptRow> {
-    let code = |number: Option<i16>| number.map(|code| usize::from(code.unsigned_abs()).wrapping_sub(1));
-    let outcome = code(row.get(2)).map(|code| Outcome::ALL.get(code).copied().ok_or("an unknown outcome"));
-    let status = code(row.get(3)).map(|code| Status::ALL.get(code).copied().ok_or("an unknown status"));
+    let outcome = |code| AttemptOutcome::from_code(code).ok_or("an unknown outcome");
+    let status = |code| State::from_code(code).filter(|state| state.is_terminal()).ok_or("an unknown status");
     Ok(AttemptRow {
         job: row.get(0),
         attempt: row.get(1),
-        outcome: outcome.transpose()?,
-        status: status.transpose()?,
+        outcome: row.get::<_, Option<i16>>(2).map(outcome).transpose()?,
+        status: row.get::<_, Option<i16>>(3).map(status).transpose()?,
         started_at: row.get(4),
     })
 }

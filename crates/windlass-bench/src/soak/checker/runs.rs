@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use uuid::Uuid;
+use windlass::job::{AttemptOutcome, State};
 
 use super::Violation;
-use super::evidence::{Evidence, Outcome, Status};
+use super::evidence::Evidence;
 use super::index::{Index, Run, Span};
 use super::jobs::status;
 use crate::soak::ledger::{Fact, Kind};
@@ -56,7 +57,7 @@ fn every_start_is_an_attempt(evidence: &Evidence, index: &Index<'_>, found: &mut
     for entry in &evidence.entries {
         let Fact::Committed { job, attempt } = entry.fact else { continue };
         let row = index.attempts.get(&job).into_iter().flatten().find(|row| row.attempt == attempt);
-        if row.is_some_and(|row| row.outcome != Some(Outcome::Succeeded)) {
+        if row.is_some_and(|row| row.outcome != Some(AttemptOutcome::Succeeded)) {
             found.push(Violation::of(
                 "15",
                 job,
@@ -71,8 +72,12 @@ fn every_attempt_is_within_its_budget(evidence: &Evidence, index: &Index<'_>, fo
     for job in &evidence.jobs {
         let budgets = 1 + index.retry_sent.get(&job.id).copied().unwrap_or_default();
         let outcomes = || index.attempts.get(&job.id).into_iter().flatten().filter_map(|row| row.outcome);
-        let counted = outcomes().filter(|outcome| outcome.is_counted()).count() as u64;
-        let lost = outcomes().filter(|outcome| *outcome == Outcome::Lost).count() as u64;
+        let counted = outcomes()
+            .filter(|outcome| {
+                matches!(outcome, AttemptOutcome::Failed | AttemptOutcome::Timeout | AttemptOutcome::Lost)
+            })
+            .count() as u64;
+        let lost = outcomes().filter(|outcome| *outcome == AttemptOutcome::Lost).count() as u64;
         if counted > u64::from(job.max_attempts) * budgets {
             let text = format!("{counted} counted attempts of {}, {budgets} times", job.max_attempts);
             found.push(Violation::of("13", job.id, text));
@@ -235,7 +240,7 @@ fn every_cancel_is_final(index: &Index<'_>, found: &mut Vec<Violation>) {
         }
         let is_kept = index.jobs.get(job).is_some_and(|row| row.definition != BRIEF);
         let status = status(index, *job);
-        if is_kept && status.is_some() && status != Some(Status::Canceled) {
+        if is_kept && status.is_some() && status != Some(State::Canceled) {
             found.push(Violation::of("40", *job, format!("it was canceled, and ended as {status:?}")));
         }
     }

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
+use windlass::job::{AttemptOutcome, State};
 
-use super::evidence::{AttemptRow, EventRow, Evidence, FireRow, JobRow, Outcome, Status};
+use super::evidence::{AttemptRow, EventRow, Evidence, FireRow, JobRow};
 use super::{CHECKS, check, recoveries, trace};
 use crate::soak::ledger::{Entry, Fact, Kind};
 use crate::soak::work::{CHILD, CONCURRENCY, EFFECT, EVENT, LIMITED, MAX_LOST, TICK, WORK};
@@ -55,11 +56,11 @@ impl Case {
         let child =
             JobRow { id: CHILD_JOB, definition: CHILD.into(), parent: Some(job(PARENT)), ..plain_row() };
         case.0.jobs.push(child);
-        case.end(CHILD_JOB, Outcome::Succeeded, Status::Succeeded);
+        case.end(CHILD_JOB, AttemptOutcome::Succeeded, State::Succeeded);
 
         case.send(CANCELED, WORK);
         case.0.jobs.push(JobRow { id: job(CANCELED), n: CANCELED, ..plain_row() });
-        let status = Some(Status::Canceled);
+        let status = Some(State::Canceled);
         case.0.attempts.push(AttemptRow {
             job: job(CANCELED),
             attempt: 0,
@@ -74,8 +75,8 @@ impl Case {
         // Its worker was killed, and another one ran it again.
         case.send(RETRIED, WORK);
         case.0.jobs.push(JobRow { id: job(RETRIED), n: RETRIED, ..plain_row() });
-        case.0.attempts.push(ended(job(RETRIED), 1, Outcome::Lost, None));
-        case.0.attempts.push(ended(job(RETRIED), 2, Outcome::Succeeded, Some(Status::Succeeded)));
+        case.0.attempts.push(ended(job(RETRIED), 1, AttemptOutcome::Lost, None));
+        case.0.attempts.push(ended(job(RETRIED), 2, AttemptOutcome::Succeeded, Some(State::Succeeded)));
         case.run(job(RETRIED), 1, 7, (2_000_000_000, None));
         case.note(3_000_000_000, Fact::Died { pid: 7, name: "worker".into() });
         case.run(job(RETRIED), 2, 8, (9_000_000_000, Some(9_000_000_001)));
@@ -92,7 +93,7 @@ impl Case {
         case.0.due.push((SCHEDULE, Timestamp::UNIX_EPOCH));
         for (id, definition) in [(EVENT_JOB, EVENT), (TICK_JOB, TICK)] {
             case.0.jobs.push(JobRow { id, definition: definition.into(), ..plain_row() });
-            case.end(id, Outcome::Succeeded, Status::Succeeded);
+            case.end(id, AttemptOutcome::Succeeded, State::Succeeded);
         }
         case.0.counters.push(("succeeded".into(), 5, 5));
         case
@@ -103,7 +104,7 @@ impl Case {
         self.send(intent, definition);
         let id = job(intent);
         self.0.jobs.push(JobRow { id, n: intent, definition: definition.into(), ..plain_row() });
-        self.end(id, Outcome::Succeeded, Status::Succeeded);
+        self.end(id, AttemptOutcome::Succeeded, State::Succeeded);
         let from = intent * 100;
         self.run(id, 1, 1, (from, Some(from + 50)));
     }
@@ -116,7 +117,7 @@ impl Case {
         self.note(intent + 1, Fact::Acked { intent, job: job(intent), is_duplicate: false });
     }
 
-    fn end(&mut self, job: Uuid, outcome: Outcome, status: Status) {
+    fn end(&mut self, job: Uuid, outcome: AttemptOutcome, status: State) {
         self.0.attempts.push(ended(job, 1, outcome, Some(status)));
     }
 
@@ -150,7 +151,7 @@ fn plain_row() -> JobRow {
     JobRow { tenant: TENANT, definition: WORK.into(), max_attempts: 12, ..JobRow::default() }
 }
 
-fn ended(job: Uuid, attempt: i32, outcome: Outcome, status: Option<Status>) -> AttemptRow {
+fn ended(job: Uuid, attempt: i32, outcome: AttemptOutcome, status: Option<State>) -> AttemptRow {
     AttemptRow { job, attempt, outcome: Some(outcome), status, started_at: Some(Timestamp::UNIX_EPOCH) }
 }
 
@@ -172,16 +173,16 @@ const SPOILED: [Spoiled; 47] = [
     }),
     ("a job of a transaction that was rolled back", "10", |case| {
         case.0.jobs.push(JobRow { id: job(ROLLED_BACK), n: ROLLED_BACK, ..plain_row() });
-        case.end(job(ROLLED_BACK), Outcome::Succeeded, Status::Succeeded);
+        case.end(job(ROLLED_BACK), AttemptOutcome::Succeeded, State::Succeeded);
     }),
     ("a job without the row of its transaction", "10", |case| case.0.sent.clear()),
     ("a job that nobody sent", "10", |case| {
         case.0.jobs.push(JobRow { id: job(77), n: 77, ..plain_row() });
-        case.end(job(77), Outcome::Succeeded, Status::Succeeded);
+        case.end(job(77), AttemptOutcome::Succeeded, State::Succeeded);
     }),
     ("two jobs of one enqueue", "10", |case| {
         case.0.jobs.push(JobRow { id: job(77), n: PLAIN, ..plain_row() });
-        case.end(job(77), Outcome::Succeeded, Status::Succeeded);
+        case.end(job(77), AttemptOutcome::Succeeded, State::Succeeded);
     }),
     ("a job of an event that no trigger recorded", "10", |case| case.0.events[0].fired = vec![TICK_JOB]),
     ("a job in two places", "2", |case| case.0.unfinished.push((job(PLAIN), "queued"))),
@@ -194,28 +195,30 @@ const SPOILED: [Spoiled; 47] = [
     ("a gap in the attempts", "3", |case| case.attempt(PLAIN).attempt = 2),
     ("a start that is not an attempt", "3", |case| case.run(job(PLAIN), 2, 1, (5000, Some(5001)))),
     ("an attempt after the final status", "4", |case| {
-        case.0.attempts.push(ended(job(PLAIN), 2, Outcome::Lost, None));
+        case.0.attempts.push(ended(job(PLAIN), 2, AttemptOutcome::Lost, None));
     }),
     ("too many counted attempts", "13", |case| case.row(RETRIED).max_attempts = 0),
     ("too many lost attempts", "14", |case| {
         case.attempt(RETRIED).status = None;
         case.0.attempts.retain(|row| row.job != job(RETRIED));
         for attempt in 1..=i32::from(MAX_LOST) + 1 {
-            let status = (attempt > i32::from(MAX_LOST)).then_some(Status::DeadLetter);
-            case.0.attempts.push(ended(job(RETRIED), attempt, Outcome::Lost, status));
+            let status = (attempt > i32::from(MAX_LOST)).then_some(State::DeadLetter);
+            case.0.attempts.push(ended(job(RETRIED), attempt, AttemptOutcome::Lost, status));
         }
     }),
     ("an attempt that starts twice", "15", |case| case.run(job(PLAIN), 1, 2, (5000, Some(5001)))),
     ("an attempt without an outcome", "15", |case| case.attempt(PLAIN).outcome = None),
     ("a committed attempt that did not succeed", "15", |case| {
-        case.attempt(EFFECTIVE).outcome = Some(Outcome::Failed);
+        case.attempt(EFFECTIVE).outcome = Some(AttemptOutcome::Failed);
     }),
     ("a write of an attempt that did not succeed", "16", |case| case.0.effects.extend([(job(EFFECTIVE), 2)])),
     ("a success without its write", "16", |case| case.0.effects.clear()),
     ("a success that nothing follows", "17", |case| case.0.jobs.retain(|row| row.id != CHILD_JOB)),
-    ("a job that follows no success", "17", |case| case.attempt(PARENT).outcome = Some(Outcome::Failed)),
+    ("a job that follows no success", "17", |case| {
+        case.attempt(PARENT).outcome = Some(AttemptOutcome::Failed);
+    }),
     ("two runs that overlap", "18", |case| {
-        case.0.attempts.push(ended(job(PLAIN), 2, Outcome::Succeeded, Some(Status::Succeeded)));
+        case.0.attempts.push(ended(job(PLAIN), 2, AttemptOutcome::Succeeded, Some(State::Succeeded)));
         case.attempt(PLAIN).status = None;
         case.run(job(PLAIN), 2, 2, (120, Some(300)));
     }),
@@ -223,7 +226,7 @@ const SPOILED: [Spoiled; 47] = [
     ("a process that is left", "20", |case| case.0.orphans.push("process 7".into())),
     ("two jobs of one idempotency key", "21", |case| {
         case.0.jobs.push(JobRow { id: job(77), n: WITH_KEY, ..plain_row() });
-        case.end(job(77), Outcome::Succeeded, Status::Succeeded);
+        case.end(job(77), AttemptOutcome::Succeeded, State::Succeeded);
     }),
     ("two responses to one idempotency key", "21", |case| {
         case.note(9, Fact::Acked { intent: WITH_KEY, job: job(PLAIN), is_duplicate: true });
@@ -261,7 +264,7 @@ const SPOILED: [Spoiled; 47] = [
     ("a row that is left", "left", |case| case.0.leftovers.push("a dedupe key is still held".into())),
     ("a snapshot beyond the quota", "27", |case| case.0.snapshots.push(("27", "301 of 300".into()))),
     ("two runs of one ordering key", "31", |case| {
-        case.0.attempts.push(ended(job(FIRST), 2, Outcome::Succeeded, Some(Status::Succeeded)));
+        case.0.attempts.push(ended(job(FIRST), 2, AttemptOutcome::Succeeded, Some(State::Succeeded)));
         case.attempt(FIRST).status = None;
         case.run(job(FIRST), 2, 1, (560, Some(620)));
     }),
@@ -275,9 +278,9 @@ const SPOILED: [Spoiled; 47] = [
     ("an instant that is not decided", "35", |case| case.0.due.push((SCHEDULE, Timestamp::MAX))),
     ("a start after a cancel", "40", |case| {
         case.run(job(CANCELED), 1, 1, (5000, Some(5001)));
-        case.0.attempts.push(ended(job(CANCELED), 1, Outcome::Canceled, None));
+        case.0.attempts.push(ended(job(CANCELED), 1, AttemptOutcome::Canceled, None));
     }),
-    ("a cancel that is not final", "40", |case| case.attempt(CANCELED).status = Some(Status::Succeeded)),
+    ("a cancel that is not final", "40", |case| case.attempt(CANCELED).status = Some(State::Succeeded)),
     ("a counter that drifts", "48", |case| case.0.counters[0].1 = 6),
     ("an action that was not audited", "49", |case| case.0.audited.clear()),
     ("a broken chain", "49", |case| case.0.audit_faults.push("row 7 was changed".into())),
@@ -326,8 +329,8 @@ fn a_deletion_by_hand_releases_a_key_that_is_held_forever() {
 fn what_a_frozen_process_does_later_is_not_an_overlap() {
     let mut case = Case::good();
     case.0.attempts.retain(|row| row.job != job(PLAIN));
-    case.0.attempts.push(ended(job(PLAIN), 1, Outcome::Lost, None));
-    case.0.attempts.push(ended(job(PLAIN), 2, Outcome::Succeeded, Some(Status::Succeeded)));
+    case.0.attempts.push(ended(job(PLAIN), 1, AttemptOutcome::Lost, None));
+    case.0.attempts.push(ended(job(PLAIN), 2, AttemptOutcome::Succeeded, Some(State::Succeeded)));
     case.note(120, Fact::Frozen { pid: 1 });
     case.run(job(PLAIN), 2, 2, (130, Some(160)));
     assert_eq!(check(&case.0), Vec::new());
